@@ -88,10 +88,12 @@ func newStage(ctx context.Context) (*stage, error) {
 		return nil, fmt.Errorf("make a temporary folder: %w", err)
 	}
 	began := time.Now()
-	s := &stage{dir: dir, root: root, began: began, machine: describe(ctx, root, dir),
+	s := &stage{
+		dir: dir, root: root, began: began, machine: describe(ctx, root, dir),
 		progress: func(format string, args ...any) {
 			fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
-		}}
+		},
+	}
 	s.later(func() { _ = os.RemoveAll(dir) })
 	return s, nil
 }

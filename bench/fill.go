@@ -41,8 +41,10 @@ func (d *database) fill(ctx context.Context, p history.Plan, isWhole bool) error
 		return fmt.Errorf("look at zone_txn: %w", err)
 	}
 	drops, adds := secondaryIndexes(text)
-	statements := []string{unlogged, "SET SESSION unique_checks = 0", "SET GLOBAL local_infile = 1",
-		"ALTER TABLE zone_txn " + drops}
+	statements := []string{
+		unlogged, "SET SESSION unique_checks = 0", "SET GLOBAL local_infile = 1",
+		"ALTER TABLE zone_txn " + drops,
+	}
 	if !isWhole {
 		statements = append(statements, partitionByDay(p.Begin(), history.Days+daysAhead))
 	}

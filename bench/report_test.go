@@ -16,8 +16,10 @@ func sample() *measured {
 		kind: kindService, engine: e, name: "velocityd <HTTP>", about: "as it comes", protocol: workload.Service, server: 1,
 		service: 1, logBytes: func() (int64, error) { return 0, nil },
 	}
-	textbook := &contender{kind: kindTextbook, engine: e, name: "textbook", about: "by the book",
-		protocol: workload.Procedure, server: 1}
+	textbook := &contender{
+		kind: kindTextbook, engine: e, name: "textbook", about: "by the book",
+		protocol: workload.Procedure, server: 1,
+	}
 	echo := &contender{kind: kindEcho, name: "Echo", about: "a floor", service: 1}
 	recording := &contender{kind: kindRecording, engine: e, name: "recording", about: "a floor", database: &database{}}
 	before := &contender{kind: kindService, engine: e, name: "velocityd before", isBefore: true, service: 1}

@@ -43,8 +43,10 @@ func TestRatiosAreMadeWithinATurn(t *testing.T) {
 	t.Parallel()
 	// The machine halves its pace in the second turn; only the first one has no
 	// partner, and nothing answered in the last.
-	one := []result{ran(0, "", nil, 999), ran(1, "", nil, 300), ran(2, "", nil, 100), ran(3, "", nil, 200),
-		ran(4, "", nil, 10)}
+	one := []result{
+		ran(0, "", nil, 999), ran(1, "", nil, 300), ran(2, "", nil, 100), ran(3, "", nil, 200),
+		ran(4, "", nil, 10),
+	}
 	other := []result{ran(3, "", nil, 100), ran(2, "", nil, 100), ran(1, "", nil, 100), ran(4, "", nil, 0)}
 	if got := ratio(one, other, perSecond); !near(got.median, 2) || !near(got.least, 1) || !near(got.most, 3) {
 		t.Errorf("got %v, want 2 from 1 to 3", got)

@@ -83,8 +83,10 @@ func scenarios(overrides int) []scenario {
 			id: inRecording, title: "recording alone, as the service records at 512 callers",
 			contenders: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets),
 		},
-		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: []string{kindService, kindEnvoy},
-			draws: pair},
+		{
+			id: inPair512, title: pairs + "512 callers", callers: 512, contenders: []string{kindService, kindEnvoy},
+			draws: pair,
+		},
 		{
 			id: inLone, title: "a lone caller, 100,000 buckets", callers: 1,
 			contenders: []string{kindTextbook, kindProcedure, kindLone, kindEcho, kindEnvoy}, draws: users,

@@ -75,8 +75,10 @@ func (c *Client) bucket(ctx context.Context, bucket service.Bucket, verb string,
 
 // Explain says why a recorded attempt was decided as it was, or returns an error that wraps service.ErrNotFound.
 func (c *Client) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
-	r := request{action: fmt.Sprintf("explain txn %d", txnID), method: http.MethodGet,
-		path: fmt.Sprintf("/v1/txns/%d/explanation", txnID)}
+	r := request{
+		action: fmt.Sprintf("explain txn %d", txnID), method: http.MethodGet,
+		path: fmt.Sprintf("/v1/txns/%d/explanation", txnID),
+	}
 	return askAbout(ctx, c, r, "txn", func(a explain.Explanation) bool { return a.Txn.ID == txnID })
 }
 

@@ -139,8 +139,10 @@ func TestOverridesComeBackAsTheyWereWritten(t *testing.T) {
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	c := connect(t, serve(t, newHandler(m)))
 	for _, o := range []service.Override{
-		{ZoneID: 1, Key: "203.0.113.9", Action: service.OverrideLimit, Rate: 0, Window: service.Lasting(time.Minute),
-			Reason: "a", CreatedBy: "b"},
+		{
+			ZoneID: 1, Key: "203.0.113.9", Action: service.OverrideLimit, Rate: 0, Window: service.Lasting(time.Minute),
+			Reason: "a", CreatedBy: "b",
+		},
 		{
 			ZoneID: 1, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideDeny,
 			ExpiresAt: service.At(time.Date(2099, 1, 2, 3, 4, 5, 6000, time.UTC)),
@@ -185,8 +187,10 @@ func TestOverridesBeyondOnePageAreFetched(t *testing.T) {
 			t, service.Override{ZoneID: 1, Key: fmt.Sprint("k", i), Action: service.OverrideDeny})
 	}
 	c := connect(t, serve(t, newHandler(m)))
-	for limit, want := range map[int]int{1: 1, api.MaxPage: api.MaxPage, api.MaxPage + 1: api.MaxPage + 1,
-		5 * api.MaxPage: api.MaxPage + 2} {
+	for limit, want := range map[int]int{
+		1: 1, api.MaxPage: api.MaxPage, api.MaxPage + 1: api.MaxPage + 1,
+		5 * api.MaxPage: api.MaxPage + 2,
+	} {
 		all, err := c.Overrides(t.Context(), 1, 0, limit)
 		if err != nil || len(all) != want {
 			t.Errorf("limit %d: got %d, %v, want %d", limit, len(all), err, want)

@@ -40,14 +40,18 @@ func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
 		"no code":      {problem(403, ""), nil, "A title: the detail."},
 		"no code, 503": {problem(503, ""), service.ErrUndecided, "A title: the detail."},
 		"unknown code": {problem(422, "of_next_year"), nil, "A title: the detail."},
-		"a proxy": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) }, service.ErrUndecided,
-			"502"},
+		"a proxy": {
+			func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) }, service.ErrUndecided,
+			"502",
+		},
 		"another site": {http.NotFound, nil, "is there a velocityd at this address?"},
 		"a redirect":   {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", 307) }, nil, "307"},
 		"HTML":         {answer("text/html; charset=utf-8", "<p>secret-key"), service.ErrUndecided, "text/html"},
 		"no JSON":      {answer("application/json", "secret-key"), service.ErrUndecided, "byte 1"},
-		"another type": {answer("application/json", `{"results":"secret-key"}`), service.ErrUndecided,
-			"results has another type"},
+		"another type": {
+			answer("application/json", `{"results":"secret-key"}`), service.ErrUndecided,
+			"results has another type",
+		},
 		"no instant": {
 			answer("application/json", fmt.Sprintf(results, `{"decision":{"checked_at":"secret-key"}}`)), service.ErrUndecided,
 			"another form",
@@ -94,8 +98,10 @@ func TestErrorsTellWhatTheyMeanForTheReports(t *testing.T) {
 		"busy":    {problem(503, "busy"), service.ErrBusy, "A title: the detail."},
 		"too few": {answer("application/json", `{"results":[]}`), service.ErrUndecided, "0 answers to 1"},
 		"empty":   {answer("application/json", `{"results":[{}]}`), service.ErrUndecided, "does not fit"},
-		"of another": {answer("application/json", `{"results":[{"txn_id":"8","outcome":"success"}]}`), service.ErrUndecided,
-			"does not fit"},
+		"of another": {
+			answer("application/json", `{"results":[{"txn_id":"8","outcome":"success"}]}`), service.ErrUndecided,
+			"does not fit",
+		},
 		"no JSON": {answer("application/json", `hello`), service.ErrUndecided, "invalid JSON"},
 	} {
 		_, err := connect(t, serve(t, c.answer)).ReportAll(

@@ -45,8 +45,10 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(503, "application/problem+json", body)
 	}
 	checks := []service.Check{one("a"), one("b")}
-	reports := []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess},
-		{AttemptID: "a", Outcome: service.OutcomeFailure}}
+	reports := []service.Report{
+		{TxnID: 7, Outcome: service.OutcomeSuccess},
+		{AttemptID: "a", Outcome: service.OutcomeFailure},
+	}
 	f.Fuzz(func(t *testing.T, status int, media, body string) {
 		c, err := client.New("http://service", client.WithHTTPClient(&http.Client{Transport: canned{status, media, body}}))
 		if err != nil {

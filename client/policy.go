@@ -36,8 +36,10 @@ func (c *Client) decideWithout(ctx context.Context, check service.Check, err err
 		return service.Decision{}, err
 	}
 	blocked := !c.onError(ctx, check, err)
-	d := service.Decision{Blocked: blocked, WouldBlock: blocked, Degraded: true,
-		Verdicts: make([]service.Verdict, len(check.Buckets))}
+	d := service.Decision{
+		Blocked: blocked, WouldBlock: blocked, Degraded: true,
+		Verdicts: make([]service.Verdict, len(check.Buckets)),
+	}
 	for i, b := range check.Buckets {
 		d.Verdicts[i] = service.Verdict{Bucket: b, Blocked: blocked, WouldBlock: blocked}
 		if blocked {

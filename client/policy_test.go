@@ -26,10 +26,12 @@ func TestAPolicyDecidesWithoutTheService(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy  client.OnError
 		blocked bool
-	}{"open": {client.Allow, false}, "closed": {client.Deny, true},
+	}{
+		"open": {client.Allow, false}, "closed": {client.Deny, true},
 		"by the user": {func(_ context.Context, c service.Check, err error) bool {
 			return c.Buckets[0].Key == "bob" && err != nil
-		}, true}} {
+		}, true},
+	} {
 		seen := &observations{}
 		c := connect(t, serve(t, failing), client.WithOnError(test.policy), client.WithObserver(seen))
 		d, err := c.Check(t.Context(), one("alice"))

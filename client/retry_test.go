@@ -178,7 +178,8 @@ func TestCheckWaitsForAServiceThatStarts(t *testing.T) {
 				address = "127.0.0.1:1" // where nobody listens
 			}
 			return dialer.DialContext(ctx, network, address)
-		}}}
+		}},
+	}
 	c := connect(t, url, client.WithHTTPClient(given), client.WithPause((&pauses{}).pause))
 	if d, err := c.Check(t.Context(), one("alice")); err != nil || d.TxnID() != 1 || dials != 3 {
 		t.Errorf("got %+v, %v after %d tries to connect", d, err, dials)

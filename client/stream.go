@@ -143,8 +143,10 @@ func (c *Client) stream(ctx context.Context, r request, lastEvent string) (io.Re
 		cancel(nil)
 		return nil, c.unreached(r, err)
 	}
-	body := &watched{ReadCloser: response.Body, ctx: ctx, cancel: cancel, watch: watch,
-		patience: c.patience(streamSilence)}
+	body := &watched{
+		ReadCloser: response.Body, ctx: ctx, cancel: cancel, watch: watch,
+		patience: c.patience(streamSilence),
+	}
 	switch {
 	case response.StatusCode != http.StatusOK:
 		defer func() { _ = body.Close() }()

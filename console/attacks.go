@@ -52,7 +52,8 @@ func (v *visit) attacks() error {
 	}
 	ctx, cancel := context.WithTimeout(v.r.Context(), attacksTimeout)
 	defer cancel()
-	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(attacksTimeout + visitTimeout)) // the server's own one is shorter
+	// The server's own one is shorter.
+	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(attacksTimeout + visitTimeout))
 	if err := v.reportAttacks(ctx, &content); err != nil {
 		if !errors.Is(err, service.ErrBusy) {
 			return err

@@ -45,15 +45,23 @@ func audited(t *testing.T) *place {
 	p.SetZone(t, service.Zone{ID: 1, Rate: 50, Window: time.Minute})
 	at := time.Date(2020, 11, 27, 10, 0, 0, 0, time.UTC)
 	p.audit = []service.AuditEntry{
-		{ID: 9, At: service.At(at), Principal: "eve " + hostile, Subject: "zone", Action: "update", ZoneID: 1,
-			Before: state(9), After: state(50)},
-		{ID: 8, At: service.At(at), Account: "root@localhost", Subject: "override", Action: "delete", ZoneID: 1,
+		{
+			ID: 9, At: service.At(at), Principal: "eve " + hostile, Subject: "zone", Action: "update", ZoneID: 1,
+			Before: state(9), After: state(50),
+		},
+		{
+			ID: 8, At: service.At(at), Account: "root@localhost", Subject: "override", Action: "delete", ZoneID: 1,
 			OverrideID: 3, Before: json.RawMessage(
-				`{"bucket_key":"alice","prefix":null,"action":"limit","rate":7,"window":null,"period_anchor":null,"expires_at":null,"reason":"VIP","created_by":"ann"}`)},
-		{ID: 7, At: service.At(at), Principal: "carol", Reason: "ticket 4711", Subject: "zone", Action: "update", ZoneID: 1,
-			Before: state(5), After: state(9)},
-		{ID: 6, At: service.At(at), Principal: "carol", Subject: "bucket", Action: "release", ZoneID: 1,
-			After: json.RawMessage(`{"bucket_key":"bob"}`)},
+				`{"bucket_key":"alice","prefix":null,"action":"limit","rate":7,"window":null,"period_anchor":null,"expires_at":null,"reason":"VIP","created_by":"ann"}`),
+		},
+		{
+			ID: 7, At: service.At(at), Principal: "carol", Reason: "ticket 4711", Subject: "zone", Action: "update", ZoneID: 1,
+			Before: state(5), After: state(9),
+		},
+		{
+			ID: 6, At: service.At(at), Principal: "carol", Subject: "bucket", Action: "release", ZoneID: 1,
+			After: json.RawMessage(`{"bucket_key":"bob"}`),
+		},
 		{ID: 5, At: service.At(at), Principal: "carol", Subject: "zone", Action: "insert", ZoneID: 1, After: state(5)},
 	}
 	return p
@@ -111,8 +119,10 @@ func TestDeletedZoneIsRestoredAbsentOneIsNot(t *testing.T) {
 	}
 	b := p.browser(t)
 	b.gets(t, "zones/1/versions/5", http.StatusConflict)
-	for path, status := range map[string]int{"zones/1/versions/4": 404, "zones/2/versions/9": 404, "zones/0/versions": 404,
-		"zones/99999999999/versions": 404} {
+	for path, status := range map[string]int{
+		"zones/1/versions/4": 404, "zones/2/versions/9": 404, "zones/0/versions": 404,
+		"zones/99999999999/versions": 404,
+	} {
 		if got, _ := b.get(t, path); got != status {
 			t.Errorf("%s is answered with %d", path, got)
 		}

@@ -15,8 +15,10 @@ func TestBoundReaderCannotOpenOtherZonesKeyLink(t *testing.T) {
 	p.guardLogins(t)
 	p.attempt(t, "", user("victim"))
 	admin, bound := p.person(t, "root", access.ScopeAdmin), p.browser(t)
-	bound.token = p.credentials.AddToken(access.Caller{Name: "bound", Zones: []int64{2},
-		Scopes: []access.Scope{access.ScopePeek, access.ScopeHistory}}).Reveal()
+	bound.token = p.credentials.AddToken(access.Caller{
+		Name: "bound", Zones: []int64{2},
+		Scopes: []access.Scope{access.ScopePeek, access.ScopeHistory},
+	}).Reveal()
 	_, page := admin.logIn(t).get(t, "history")
 	sealed := regexp.MustCompile(`/console/keys/([\w-]+)`).FindStringSubmatch(page)
 	if sealed == nil {
@@ -39,8 +41,10 @@ func TestZoneBoundReaderGetsEachShownPage(t *testing.T) {
 	dba, admin := p.browser(t), p.browser(t)
 	dba.token = p.credentials.AddToken(access.Caller{
 		Name: "dba", Zones: []int64{1},
-		Scopes: []access.Scope{access.ScopeHistory, access.ScopePeek, access.ScopeRelease, access.ScopeOverrides,
-			access.ScopeZones},
+		Scopes: []access.Scope{
+			access.ScopeHistory, access.ScopePeek, access.ScopeRelease, access.ScopeOverrides,
+			access.ScopeZones,
+		},
 	}).Reveal()
 	admin.token = p.credentials.AddToken(
 		access.Caller{Name: "admin", Zones: []int64{1}, Scopes: []access.Scope{access.ScopeAdmin}}).Reveal()
@@ -64,8 +68,10 @@ func (b *browser) getsWhatItIsShown(t *testing.T) {
 		!strings.Contains(page, "Newest attempts") {
 		t.Errorf("the key is shown as %s", words(page))
 	}
-	for _, path := range []string{"zones/1", "zones/1/edit", "zones/1/versions", "overrides?zone=1", "locked?zone=1",
-		"history?zone=1", "attacks?users=1"} {
+	for _, path := range []string{
+		"zones/1", "zones/1/edit", "zones/1/versions", "overrides?zone=1", "locked?zone=1",
+		"history?zone=1", "attacks?users=1",
+	} {
 		b.gets(t, path, http.StatusOK)
 	}
 	b.gets(t, "txns/1", http.StatusNotFound, "zones that are not yours")

@@ -34,7 +34,8 @@ func TestClientCertificateLogsPersonInWithoutToken(t *testing.T) {
 		return b
 	}
 	with(person).gets(t, "history", http.StatusOK, ">ann<")
-	for _, b := range []*browser{with(), with(authority.Issue(t, "bob").Loaded(t))} { // the second one is of another person
+	// The second one is of another person.
+	for _, b := range []*browser{with(), with(authority.Issue(t, "bob").Loaded(t))} {
 		b.gets(t, "history", http.StatusOK, "<h1>Log in</h1>")
 	}
 }

@@ -65,8 +65,10 @@ func New(o Options) (http.Handler, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &console{Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"),
-		origins: http.NewCrossOriginProtection()}
+	c := &console{
+		Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"),
+		origins: http.NewCrossOriginProtection(),
+	}
 	c.spelling = newSpelling()
 	return c.onFirstUse(), nil
 }

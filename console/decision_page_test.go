@@ -23,8 +23,10 @@ func TestDecisionNamesPartsNoLongerKnown(t *testing.T) {
 	}
 	c.keys = newSealer(make([]byte, keyLength), "key")
 	x := explain.Explanation{
-		Summary: "Blocked.", Txn: service.Txn{ID: 7, Bucket: service.Bucket{ZoneID: 1, Key: "alice"},
-			CreatedAt: service.At(time.Unix(0, 0)), Blocked: true},
+		Summary: "Blocked.", Txn: service.Txn{
+			ID: 7, Bucket: service.Bucket{ZoneID: 1, Key: "alice"},
+			CreatedAt: service.At(time.Unix(0, 0)), Blocked: true,
+		},
 		Unknown: []explain.Gap{{Part: explain.PartSettings, Why: "the record of changes begins later"}},
 	}
 	parsed, err := c.pages["decision"]()
@@ -36,8 +38,10 @@ func TestDecisionNamesPartsNoLongerKnown(t *testing.T) {
 		&text, "main", page{Path: Path, Content: decision{Explanation: x, Figure: figure.NewWindow(x)}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, wanted := range []string{"Not known any more", "the record of changes begins later.",
-		"It is not known any more."} {
+	for _, wanted := range []string{
+		"Not known any more", "the record of changes begins later.",
+		"It is not known any more.",
+	} {
 		if !strings.Contains(text.String(), wanted) {
 			t.Errorf("the page lacks %q: %s", wanted, text.String())
 		}

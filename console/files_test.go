@@ -33,8 +33,10 @@ func TestFilesAreServedByTheirHashedNamesAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, status := range map[string]int{strings.TrimPrefix(address, Path+"static/"): 200, "console.js": 404,
-		"..%2fconsole.go": 404, "": 404} {
+	for name, status := range map[string]int{
+		strings.TrimPrefix(address, Path+"static/"): 200, "console.js": 404,
+		"..%2fconsole.go": 404, "": 404,
+	} {
 		r, w := httptest.NewRequest("GET", "/", nil), httptest.NewRecorder()
 		r.SetPathValue("name", name)
 		f.ServeHTTP(w, r)
@@ -53,8 +55,10 @@ func TestFileMediaTypeIgnoresTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"console.js": "text/javascript; charset=utf-8",
-		"console.css": "text/css; charset=utf-8"} {
+	for name, want := range map[string]string{
+		"console.js":  "text/javascript; charset=utf-8",
+		"console.css": "text/css; charset=utf-8",
+	} {
 		if got := f.byName[f.names[name]].media; got != want {
 			t.Errorf("%s is %q", name, got)
 		}

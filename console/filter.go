@@ -37,8 +37,10 @@ func decisions() map[string]func(*service.HistoryQuery) {
 
 // outcomes are the choices of the filter by outcome.
 func outcomes() map[string]service.Outcome {
-	return map[string]service.Outcome{"success": service.OutcomeSuccess, "failure": service.OutcomeFailure,
-		api.OutcomeNone: ""}
+	return map[string]service.Outcome{
+		"success": service.OutcomeSuccess, "failure": service.OutcomeFailure,
+		api.OutcomeNone: "",
+	}
 }
 
 // lengths are the choices of the filter by age.

@@ -18,10 +18,14 @@ func TestHealthTellsHowEachTaskGoes(t *testing.T) {
 	p := open(t)
 	began := time.Now().Add(-time.Minute)
 	p.SetRetention(
-		service.RetentionTask{Name: "old_txns", BeganAt: service.At(began), EndedAt: service.At(began),
-			Error: "the disk is full: " + hostile},
-		service.RetentionTask{Name: "old_events", BeganAt: service.At(began), EndedAt: service.At(began),
-			SucceededAt: service.At(began), Backlog: true, Removed: 1234},
+		service.RetentionTask{
+			Name: "old_txns", BeganAt: service.At(began), EndedAt: service.At(began),
+			Error: "the disk is full: " + hostile,
+		},
+		service.RetentionTask{
+			Name: "old_events", BeganAt: service.At(began), EndedAt: service.At(began),
+			SucceededAt: service.At(began), Backlog: true, Removed: 1234,
+		},
 		service.RetentionTask{Name: "old_audit"},
 	)
 	page := p.browser(t).gets(t, "health", http.StatusOK, "Single old attempts leave", "Failing", "the disk is full",
@@ -50,8 +54,10 @@ func TestTheDoctorsSentencesAreShownTheWorstFirst(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, false)
 	p.examine = func(context.Context) ([]service.Diagnosis, error) {
-		return []service.Diagnosis{{Level: "ok", About: "clock", Is: "right"},
-			{Level: "fault", About: "disk", Is: "full", Do: "make room"}}, nil
+		return []service.Diagnosis{
+			{Level: "ok", About: "clock", Is: "right"},
+			{Level: "fault", About: "disk", Is: "full", Do: "make room"},
+		}, nil
 	}
 	p.start(t, false)
 	page := p.browser(t).gets(t, "health/doctor", http.StatusOK, "1 fault and 0 warnings", "make room")

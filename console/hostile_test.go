@@ -86,8 +86,10 @@ func TestLoginShowsWithoutDatabaseAndPagesSaySo(t *testing.T) {
 	b := p.person(t, "carol", access.ScopeAdmin)
 	b.gets(t, "login", http.StatusOK, "<h1>Log in</h1>")
 	b.tryLogIn(t)
-	for _, path := range []string{"", "history", "history.csv", "locked", "zones", "overrides", "audit", "tokens",
-		"health", "health/doctor", "txns/1"} {
+	for _, path := range []string{
+		"", "history", "history.csv", "locked", "zones", "overrides", "audit", "tokens",
+		"health", "health/doctor", "txns/1",
+	} {
 		status, page := b.get(t, path)
 		if path == "health/doctor" && status == http.StatusOK {
 			continue // it says that the examination is not over
@@ -154,8 +156,10 @@ func TestOddPathsAndMethodsAreExplainedOrRefused(t *testing.T) {
 			t.Errorf("%s is answered with %d, want %d: %.300s", path, status, wanted, page)
 		}
 	}
-	for _, method := range []string{http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions,
-		http.MethodTrace} {
+	for _, method := range []string{
+		http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions,
+		http.MethodTrace,
+	} {
 		if status, _ := b.ask(t, method, "zones", nil); status != http.StatusMethodNotAllowed {
 			t.Errorf("%s is answered with %d", method, status)
 		}
@@ -173,8 +177,10 @@ func TestKeysAndZoneNamesAreOnlyText(t *testing.T) {
 	p.attempt(t, "", user(key), host("192.0.2.1"))
 	b := p.browser(t)
 	found, _ := b.search(t, key)
-	for _, path := range []string{"", "history", "locked", "locked?zone=1", "attacks", "zones", "zones/1", "overrides",
-		"audit", found, "txns/1", "search"} {
+	for _, path := range []string{
+		"", "history", "locked", "locked?zone=1", "attacks", "zones", "zones/1", "overrides",
+		"audit", found, "txns/1", "search",
+	} {
 		status, page := b.get(t, path)
 		if status != http.StatusOK || strings.ContainsAny(page, "\u202e\u200b") || strings.Contains(page, "</script><b>") ||
 			strings.Contains(page, "<img") {
@@ -186,8 +192,10 @@ func TestKeysAndZoneNamesAreOnlyText(t *testing.T) {
 func TestOlderBrowserNamesFormSourceByOrigin(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	for origin, wanted := range map[string]int{p.server.URL: http.StatusOK, "null": http.StatusForbidden,
-		"https://evil.example": http.StatusForbidden} {
+	for origin, wanted := range map[string]int{
+		p.server.URL: http.StatusOK, "null": http.StatusForbidden,
+		"https://evil.example": http.StatusForbidden,
+	} {
 		b := p.browser(t)
 		b.header = http.Header{"Sec-Fetch-Site": {}, "Origin": {origin}}
 		b.posts(t, "search", url.Values{"text": {""}}, wanted)

@@ -22,8 +22,10 @@ func TestTxnIDsAreReadInPastedSpellings(t *testing.T) {
 	if id, ok := s.txnID("18 446 744 073 709 551 615"); !ok || id != 18446744073709551615 {
 		t.Errorf("the highest id is read as %d, %t", id, ok)
 	}
-	for _, text := range []string{"", "0", "#", "-1", "1.5", "203.113.100.200", "1e3", "4 8213", "48,21",
-		"18446744073709551616", "alice", "0x1f", "٤٢"} {
+	for _, text := range []string{
+		"", "0", "#", "-1", "1.5", "203.113.100.200", "1e3", "4 8213", "48,21",
+		"18446744073709551616", "alice", "0x1f", "٤٢",
+	} {
 		if id, ok := s.txnID(text); ok {
 			t.Errorf("%q is read as %d", text, id)
 		}

@@ -25,8 +25,10 @@ func (p *place) guardLogins(t *testing.T) {
 		ID: 1, Description: "Login per user", Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour,
 		Keys: service.KeyRule{Kind: service.KeyUsername}, Totals: true,
 	})
-	p.SetZone(t, service.Zone{ID: 2, Description: "Login per address", Rate: 9, Window: time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyIP}})
+	p.SetZone(t, service.Zone{
+		ID: 2, Description: "Login per address", Rate: 9, Window: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyIP},
+	})
 }
 
 // attempt asks whether an attempt may pass, and returns its decision.
@@ -60,8 +62,10 @@ func TestSearchFindsDecisionByIDInAnySpelling(t *testing.T) {
 	p.guardLogins(t)
 	p.attempt(t, "5b0c0b3e-7f21-4d3a-9c1e-0a8b7c6d5e4f", user("alice"))
 	b := p.browser(t)
-	for _, text := range []string{"1", " #1 ", "１", "txn 1", "5B0C0B3E7F214D3A9C1E0A8B7C6D5E4F",
-		"{5b0c0b3e-7f21-4d3a-9c1e-0a8b7c6d5e4f}"} {
+	for _, text := range []string{
+		"1", " #1 ", "１", "txn 1", "5B0C0B3E7F214D3A9C1E0A8B7C6D5E4F",
+		"{5b0c0b3e-7f21-4d3a-9c1e-0a8b7c6d5e4f}",
+	} {
 		if path, page := b.search(t, text); path != "txns/1" || !strings.Contains(page, "<h1>Decision") {
 			t.Errorf("%q leads to %s", text, path)
 		}
@@ -130,10 +134,14 @@ func TestAKeyTellsItsStoryInEveryZone(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)
-	p.SetZone(t, service.Zone{ID: 3, Description: "Resets", Rate: 3, Window: time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyUsername}})
-	p.SetZone(t, service.Zone{ID: 4, Description: "Unused", Rate: 3, Window: time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyUsername}})
+	p.SetZone(t, service.Zone{
+		ID: 3, Description: "Resets", Rate: 3, Window: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyUsername},
+	})
+	p.SetZone(t, service.Zone{
+		ID: 4, Description: "Unused", Rate: 3, Window: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyUsername},
+	})
 	p.attempt(t, "", user("alice"), host("203.0.113.9"))
 	p.attempt(t, "", user("alice"), host("192.0.2.1"))
 	p.attempt(t, "", service.Bucket{ZoneID: 3, Key: "alice"})
@@ -169,8 +177,10 @@ func TestDeedsFromKeyPageAreDoneAndAudited(t *testing.T) {
 		t.Errorf("release: %d, %s", status, page)
 	}
 	if _,
-		page := do("override", url.Values{"action": {"limit"}, "rate": {"7"}, "lasts": {"3600"},
-		"reason": {"T-2"}}); !strings.Contains(page, "Limit 7<") {
+		page := do("override", url.Values{
+		"action": {"limit"}, "rate": {"7"}, "lasts": {"3600"},
+		"reason": {"T-2"},
+	}); !strings.Contains(page, "Limit 7<") {
 		t.Errorf("limit: %s", page)
 	}
 	if status,
@@ -179,8 +189,10 @@ func TestDeedsFromKeyPageAreDoneAndAudited(t *testing.T) {
 		t.Errorf("a second override is answered with %d", status)
 	}
 	if _,
-		page := do("override", url.Values{"override": {"1"}, "action": {"deny"}, "lasts": {"until"},
-		"until": {"2190-01-01T00:00"}, "reason": {"T-3"}}); !strings.Contains(page, "Always deny</span>") {
+		page := do("override", url.Values{
+		"override": {"1"}, "action": {"deny"}, "lasts": {"until"},
+		"until": {"2190-01-01T00:00"}, "reason": {"T-3"},
+	}); !strings.Contains(page, "Always deny</span>") {
 		t.Errorf("deny: %s", page)
 	}
 	if _, page := do("drop", url.Values{"override": {"1"}, "reason": {"T-4"}}); !strings.Contains(
@@ -233,8 +245,10 @@ func TestReaderIsShownDeedsOfOwnScopesAlone(t *testing.T) {
 	desk := p.person(t, "hal", access.ScopePeek, access.ScopeHistory, access.ScopeRelease)
 	looker := p.person(t, "lou", access.ScopePeek)
 	caller := p.person(t, "cal", access.ScopeCheck)
-	for b, want := range map[*browser][]bool{analyst: {false, false, true}, desk: {true, false, true},
-		looker: {false, false, false}} {
+	for b, want := range map[*browser][]bool{
+		analyst: {false, false, true}, desk: {true, false, true},
+		looker: {false, false, false},
+	} {
 		b.logIn(t)
 		path, page := b.search(t, "alice")
 		for i, text := range []string{"Release…", "Allow, deny or limit…", "Newest attempts"} {

@@ -128,8 +128,10 @@ func zoneOf(zones []service.Zone, id string) (*service.Zone, error) {
 			return &zone, nil
 		}
 	}
-	return nil, &api.Problem{Title: "No such zone", Status: http.StatusNotFound,
-		Detail: "There is no zone of this id, or it is not one of yours."}
+	return nil, &api.Problem{
+		Title: "No such zone", Status: http.StatusNotFound,
+		Detail: "There is no zone of this id, or it is not one of yours.",
+	}
 }
 
 // IsWhole reports whether the list has a page for itself.

@@ -118,8 +118,10 @@ func TestTypingZoneReleasesAllItsLockoutsInParts(t *testing.T) {
 	}
 	form.Set("confirm", "users")
 	p.locking(t, 7, "later") // than the page
-	for _, want := range []string{"Released 100 of 250, 150 left.", "Released 200 of 250, 50 left.",
-		"Done: 250 buckets are released."} {
+	for _, want := range []string{
+		"Released 100 of 250, 150 left.", "Released 200 of 250, 50 left.",
+		"Done: 250 buckets are released.",
+	} {
 		status, page := b.post(t, "locked/release-all", form)
 		if status != http.StatusOK || !strings.Contains(page, want) {
 			t.Fatalf("want %q, got %d, %s", want, status, page)

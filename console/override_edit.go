@@ -70,8 +70,10 @@ type overrideForm struct {
 
 // formOf returns the form with which the change of an override, or a new one, begins.
 func formOf(o service.Override) overrideForm {
-	f := overrideForm{Values: url.Values{"action": {string(o.Action)}, "reason": {o.Reason}, "lasts": {"86400"}},
-		IsChange: o.ID != 0}
+	f := overrideForm{
+		Values:   url.Values{"action": {string(o.Action)}, "reason": {o.Reason}, "lasts": {"86400"}},
+		IsChange: o.ID != 0,
+	}
 	if f.IsChange {
 		f.Set("lasts", "same")
 	}

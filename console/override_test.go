@@ -20,10 +20,14 @@ func TestOverridesAreAddedChangedAndDeletedByForms(t *testing.T) {
 		url.Values{"zone": {"1"}, "who": {hostile}, "action": {"deny"}, "lasts": {"never"}, "reason": {"he guesses"}})
 	contains(t, page, "The override holds", "Always deny", "never ends", "he guesses", "&lt;img", "U+202E")
 	lacks(t, page, "<img")
-	b.posts(t, "overrides", url.Values{"zone": {"2"}, "who": {"203.0.113.0/24"}, "action": {"limit"}, "rate": {"500"},
-		"lasts": {"3600"}, "reason": {"office"}}, http.StatusOK, "203.0.113.0/24", "Limit 500", "data-until")
-	b.posts(t, "overrides/1/1", url.Values{"action": {"limit"}, "rate": {"9"}, "window": {"30"}, "lasts": {"until"},
-		"until": {"2030-01-02T03:04"}, "reason": {"less"}}, http.StatusOK, "Limit 9 in 30 s", "2030-01-02 03:04:00")
+	b.posts(t, "overrides", url.Values{
+		"zone": {"2"}, "who": {"203.0.113.0/24"}, "action": {"limit"}, "rate": {"500"},
+		"lasts": {"3600"}, "reason": {"office"},
+	}, http.StatusOK, "203.0.113.0/24", "Limit 500", "data-until")
+	b.posts(t, "overrides/1/1", url.Values{
+		"action": {"limit"}, "rate": {"9"}, "window": {"30"}, "lasts": {"until"},
+		"until": {"2030-01-02T03:04"}, "reason": {"less"},
+	}, http.StatusOK, "Limit 9 in 30 s", "2030-01-02 03:04:00")
 	b.posts(t, "overrides/1/1", url.Values{"action": {"limit"}, "lasts": {"same"}, "reason": {"less"}},
 		http.StatusBadRequest, "Rate must be a whole number")
 	b.posts(t, "overrides/1/1", url.Values{"action": {"deny"}, "lasts": {"same"}, "reason": {" "}}, http.StatusBadRequest,
@@ -73,8 +77,10 @@ func TestBlanketDenyIsConfirmedBeforeSaving(t *testing.T) {
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	b := p.browser(t)
-	form := url.Values{"zone": {"2"}, "who": {"0.0.0.0/0"}, "action": {"deny"}, "lasts": {"28800"},
-		"reason": {"ticket 4711"}}
+	form := url.Values{
+		"zone": {"2"}, "who": {"0.0.0.0/0"}, "action": {"deny"}, "lasts": {"28800"},
+		"reason": {"ticket 4711"},
+	}
 	b.posts(t, "overrides", form, http.StatusOK, "Nothing was saved yet", "covers much of the Internet",
 		`value="0.0.0.0/0"`, `value="28800" selected`, `value="ticket 4711"`, "Save it all the same")
 	if all, err := p.Overrides(t.Context(), 2, 0, 9); err != nil || len(all) != 0 {

@@ -127,8 +127,10 @@ func (p *preview) fill(result backtest.Result) {
 	var rates []int
 	for i, proposal := range result.Proposals {
 		rates = append(rates, proposal.Rate)
-		c := previewChoice{Proposal: proposal, Number: i, IsNow: proposal.Rate == p.Zone.Rate,
-			IsAsked: proposal.Rate == p.Wanted.Rate}
+		c := previewChoice{
+			Proposal: proposal, Number: i, IsNow: proposal.Rate == p.Zone.Rate,
+			IsAsked: proposal.Rate == p.Wanted.Rate,
+		}
 		if c.IsAsked {
 			p.First = i
 		}

@@ -47,8 +47,10 @@ func TestPreviewAsksNearbyRatesAndRefindsItsJob(t *testing.T) {
 	t.Parallel()
 	_, s, b := previewed(t)
 	b.posts(t, "zones/1/edit",
-		url.Values{"revision": {"1"}, "rate": {"8"}, "window": {"300"}, "counts": {"failures"}, "days": {"30"},
-			"do": {"preview"}}, http.StatusOK, "1\u202f234 attempts read", `data-live="2"`, "Cancel", "<del>1 min</del>",
+		url.Values{
+			"revision": {"1"}, "rate": {"8"}, "window": {"300"}, "counts": {"failures"}, "days": {"30"},
+			"do": {"preview"},
+		}, http.StatusOK, "1\u202f234 attempts read", `data-live="2"`, "Cancel", "<del>1 min</del>",
 		"<ins>5 min</ins>")
 	grid := s.asked.Grid
 	if len(grid.Rates) != 12 || grid.Rates[0] != 1 || grid.Windows[0].Duration != 5*time.Minute ||
@@ -77,7 +79,8 @@ func result() *backtest.Result {
 	return &backtest.Result{
 		ZoneID: 1, Attempts: 1000, Failures: 300, Proposals: []backtest.Proposal{strict, numbers(8, 0)},
 		Demands: []backtest.Demand{{Window: service.Lasting(time.Minute), Bursts: 90, Succeeded: 80, Bins: []backtest.Bin{
-			{Least: 1, Most: 1, Bursts: 80, Succeeded: 79}, {Least: 7, Most: 7, Bursts: 9, Succeeded: 1},
+			{Least: 1, Most: 1, Bursts: 80, Succeeded: 79},
+			{Least: 7, Most: 7, Bursts: 9, Succeeded: 1},
 			{Least: 21, Most: 50, Bursts: 1},
 		}}},
 		Assumptions: []string{"Nobody knows more."},
@@ -87,8 +90,10 @@ func result() *backtest.Result {
 func TestPreviewShowsHarmPerRateAndSavesChoice(t *testing.T) {
 	t.Parallel()
 	p, s, b := previewed(t)
-	s.job = backtest.Job{ID: "job1", State: backtest.JobDone, ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)),
-		Until: service.At(time.Now()), Result: result()}
+	s.job = backtest.Job{
+		ID: "job1", State: backtest.JobDone, ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)),
+		Until: service.At(time.Now()), Result: result(),
+	}
 	page := b.gets(t, "zones/1/preview/job1?rate=8", http.StatusOK, "data-preview",
 		`data-choice="0" data-label="5" hidden`, `data-choice="1" data-label="8">`, `href="/console/txns/4711"`, "17",
 		"21–50", "Nobody knows more.", "10 %")

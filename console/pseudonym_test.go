@@ -29,8 +29,10 @@ func TestPseudonymIsLabelledWhereverKeyIsDrawn(t *testing.T) {
 	b := p.browser(t)
 	_, history := b.get(t, "history")
 	pages := map[string]string{"history": history}
-	for _, path := range []string{"locked", "attacks", "overrides", "overrides/1/1", "txns/1",
-		regexp.MustCompile(`keys/[\w-]+`).FindString(history)} {
+	for _, path := range []string{
+		"locked", "attacks", "overrides", "overrides/1/1", "txns/1",
+		regexp.MustCompile(`keys/[\w-]+`).FindString(history),
+	} {
 		_, pages[path] = b.get(t, path)
 	}
 	for path, page := range pages {

@@ -43,8 +43,10 @@ func (v *visit) releaseSelected() error {
 
 // selection reads a zone and the txns with which lockouts began, the newest first.
 func selection(zone string, txns []string) (zoneID int64, ids []uint64, err error) {
-	malformed := &api.Problem{Status: http.StatusBadRequest,
-		Detail: "The form is not one of this page. Load the page again."}
+	malformed := &api.Problem{
+		Status: http.StatusBadRequest,
+		Detail: "The form is not one of this page. Load the page again.",
+	}
 	if zoneID, err = strconv.ParseInt(zone, 10, 64); err != nil || len(txns) > service.MaxReleases {
 		return 0, nil, malformed
 	}
@@ -156,11 +158,15 @@ func (v *visit) releasing() (r releasing, err error) {
 	if err != nil {
 		return r, err
 	}
-	r = releasing{Zone: *zone, Confirm: strings.TrimSpace(form.Get("confirm")), Reason: form.Get("reason"),
-		IsMore: form.Get("more") != ""}
+	r = releasing{
+		Zone: *zone, Confirm: strings.TrimSpace(form.Get("confirm")), Reason: form.Get("reason"),
+		IsMore: form.Get("more") != "",
+	}
 	if r.Confirm != strconv.FormatInt(zone.ID, 10) && (zone.Description == "" || r.Confirm != zone.Description) {
-		return r, &api.Problem{Status: http.StatusBadRequest,
-			Detail: "Nothing was released. To release all, type the zone's id or its description, exactly."}
+		return r, &api.Problem{
+			Status: http.StatusBadRequest,
+			Detail: "Nothing was released. To release all, type the zone's id or its description, exactly.",
+		}
 	}
 	r.Next, _ = strconv.ParseUint(form.Get("next"), 10, 64) // without it all are released
 	if form.Get("total") == "" {

@@ -129,8 +129,10 @@ func TestEveryPageKeepsForeignThingsOut(t *testing.T) {
 	}
 	answer.Body.Close()
 	policy := answer.Header.Get("Content-Security-Policy")
-	for _, wanted := range []string{"default-src 'none'", "script-src 'self'", "require-trusted-types-for 'script'",
-		"frame-ancestors 'none'"} {
+	for _, wanted := range []string{
+		"default-src 'none'", "script-src 'self'", "require-trusted-types-for 'script'",
+		"frame-ancestors 'none'",
+	} {
 		if !strings.Contains(policy, wanted) {
 			t.Errorf("the policy %q lacks %s", policy, wanted)
 		}

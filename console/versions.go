@@ -109,8 +109,10 @@ func (v *visit) restoration() (r restoration, err error) {
 	r = restoration{ID: int64(id), Revision: int64(now.Revision), Change: entries[0], Wanted: now}
 	before, madeBy := undo.Zone(edits)
 	if madeBy != 0 {
-		return r, &api.Problem{Status: http.StatusConflict,
-			Detail: fmt.Sprintf("There was no zone %d before change %d, which made it.", id, madeBy)}
+		return r, &api.Problem{
+			Status: http.StatusConflict,
+			Detail: fmt.Sprintf("There was no zone %d before change %d, which made it.", id, madeBy),
+		}
 	}
 	if before != nil {
 		r.Wanted = *before
@@ -149,14 +151,18 @@ func (v *visit) entriesSince(zone int64, change uint64) (entries []service.Audit
 		if q.Cursor = page.Next; q.Cursor <= change {
 			slices.Reverse(entries)
 			if len(entries) == 0 || entries[0].ID != change {
-				return nil, &api.Problem{Status: http.StatusNotFound,
-					Detail: "The audit has no such change of this zone or its overrides any more."}
+				return nil, &api.Problem{
+					Status: http.StatusNotFound,
+					Detail: "The audit has no such change of this zone or its overrides any more.",
+				}
 			}
 			return entries, nil
 		}
 	}
-	return nil, &api.Problem{Status: http.StatusConflict,
-		Detail: "Too much was changed since. 'velocityd zone restore' has no such bound."}
+	return nil, &api.Problem{
+		Status: http.StatusConflict,
+		Detail: "Too much was changed since. 'velocityd zone restore' has no such bound.",
+	}
 }
 
 // putBack gives a zone the settings that it had before a change, and makes the overrides anew that were deleted since.

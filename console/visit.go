@@ -98,8 +98,10 @@ func about[T any](named func(*visit) (T, error), handle func(*visit, T) error) f
 func needing(scope access.Scope, handle func(*visit) error) func(*visit) error {
 	return func(v *visit) error {
 		if !v.may(scope) {
-			return &api.Problem{Status: http.StatusForbidden, Code: "missing_scope",
-				Detail: fmt.Sprintf("It takes the scope %s.", scope)}
+			return &api.Problem{
+				Status: http.StatusForbidden, Code: "missing_scope",
+				Detail: fmt.Sprintf("It takes the scope %s.", scope),
+			}
 		}
 		return handle(v)
 	}

@@ -89,8 +89,10 @@ func TestZoneIsMadeChangedAndDeletedByForms(t *testing.T) {
 	if _, err := p.Zone(t.Context(), 7); err == nil {
 		t.Error("a look has made the zone")
 	}
-	b.posts(t, "zones/new", url.Values{"id": {"7"}, "rate": {"5"}, "window": {"60"}, "do": {"save"},
-		"reason": {"ticket 4711"}}, http.StatusOK, "The zone was made")
+	b.posts(t, "zones/new", url.Values{
+		"id": {"7"}, "rate": {"5"}, "window": {"60"}, "do": {"save"},
+		"reason": {"ticket 4711"},
+	}, http.StatusOK, "The zone was made")
 	b.posts(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "lockout": {"30"}, "do": {"look"}},
 		http.StatusOK, "<del>5</del>", "<ins>9</ins>", "<code>lockout</code> is shorter than the window")
 	b.posts(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"save"}}, http.StatusBadRequest,
@@ -125,8 +127,10 @@ func TestFormDoesNotOverwriteAnothersChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := p.browser(t)
-	mine := url.Values{"revision": {fmt.Sprint(stored.Revision - 1)}, "rate": {"8"}, "lockout": {"0"}, "do": {"save"},
-		"reason": {"ticket 4711"}}
+	mine := url.Values{
+		"revision": {fmt.Sprint(stored.Revision - 1)}, "rate": {"8"}, "lockout": {"0"}, "do": {"save"},
+		"reason": {"ticket 4711"},
+	}
 	status, page := b.post(t, "zones/1/edit", mine)
 	if status != http.StatusConflict {
 		t.Errorf("the status is %d", status)
@@ -142,8 +146,10 @@ func TestWrongFormNamesItsFieldAndKeepsOthers(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
-	for field, text := range map[string]string{"rate": "many", "window": "0", "lockout_factor": "1.234", "mode": "on",
-		"lockout": "99999999999", "ipv4_prefix": "33"} {
+	for field, text := range map[string]string{
+		"rate": "many", "window": "0", "lockout_factor": "1.234", "mode": "on",
+		"lockout": "99999999999", "ipv4_prefix": "33",
+	} {
 		form := url.Values{"revision": {"1"}, "description": {"kept"}, "do": {"save"}, "reason": {"ticket 4711"}}
 		form.Set(field, text)
 		p.browser(t).posts(t, "zones/1/edit", form, http.StatusOK, `role="alert">`+strings.ToUpper(field[:1])+field[1:],
@@ -156,8 +162,10 @@ func TestRateOfZeroIsConfirmedBeforeSaving(t *testing.T) {
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	b := p.browser(t)
-	form := url.Values{"revision": {"1"}, "rate": {"0"}, "description": {"kept"}, "do": {"save"},
-		"reason": {"ticket 4711"}}
+	form := url.Values{
+		"revision": {"1"}, "rate": {"0"}, "description": {"kept"}, "do": {"save"},
+		"reason": {"ticket 4711"},
+	}
 	b.posts(t, "zones/1/edit", form, http.StatusOK, "Nothing was saved yet", "0 lets nobody pass", "Save it all the same",
 		`value="kept"`, `value="ticket 4711"`)
 	if zone, _ := p.Zone(t.Context(), 1); zone.Rate != 5 {

@@ -110,8 +110,10 @@ func TestAnExportIsARowOfTheAudit(t *testing.T) {
 			Since: time.Date(2026, 8, 24, 9, 15, 2, 123456000, time.UTC), Until: time.Date(2026, 8, 25, 0, 0, 0, 0, time.UTC),
 			Cursor: 1<<63 + 1,
 		}
-		for _, export := range []service.Export{{Format: "csv", Query: full},
-			{Format: "ndjson", Query: service.HistoryQuery{Zones: []int64{1, 2}}}} {
+		for _, export := range []service.Export{
+			{Format: "csv", Query: full},
+			{Format: "ndjson", Query: service.HistoryQuery{Zones: []int64{1, 2}}},
+		} {
 			if err := store.Records.NoteExport(context.Background(), export, "ann"); err != nil {
 				t.Fatal(err)
 			}
@@ -217,8 +219,10 @@ func TestCompareAuditFindsNothingWhereTriggersRecord(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, every(1), zone(2, 5, time.Minute), zone(3, 5, time.Minute))
-		d.SetOverride(t, service.Override{ZoneID: 2, Key: "x", Action: service.OverrideDeny,
-			ExpiresAt: service.At(time.Now().Add(time.Hour))})
+		d.SetOverride(t, service.Override{
+			ZoneID: 2, Key: "x", Action: service.OverrideDeny,
+			ExpiresAt: service.At(time.Now().Add(time.Hour)),
+		})
 		enginetest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate + 1")
 		enginetest.Exec(t, d.SQL, "DELETE FROM zone_master WHERE id = 3")
 		if got, err := store.Records.CompareAudit(t.Context()); err != nil || !got.Whole || len(got.Unaudited) > 0 {

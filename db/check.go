@@ -117,7 +117,8 @@ func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []se
 		decisions, err = s.carryOut(ctx, b)
 		return err
 	})
-	if errors.Is(err, errRecordingStuck) { // the engine does not say which check waited: of a shared call each is asked again apart
+	// The engine does not say which check waited: of a shared call each is asked again apart.
+	if errors.Is(err, errRecordingStuck) {
 		s.note(session.LockWaitTimeout)
 		return slices.Repeat([]service.Decision{{Err: service.ErrStuck}}, len(call.Checks)), nil
 	}

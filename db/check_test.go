@@ -139,10 +139,14 @@ func TestZoneComingAndGoingNeverExceedsItsRate(t *testing.T) {
 	const buckets, callers, rate = 30, 24, 3
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		for _, change := range map[string][]string{
-			"key rule": {"UPDATE zone_master SET key_kind = 'username' WHERE id = 1",
-				"UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1"},
-			"zone": {"DELETE FROM zone_master WHERE id = 1",
-				fmt.Sprintf("INSERT INTO zone_master (id, rate, `window`) VALUES (1, %d, 3600)", rate)},
+			"key rule": {
+				"UPDATE zone_master SET key_kind = 'username' WHERE id = 1",
+				"UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1",
+			},
+			"zone": {
+				"DELETE FROM zone_master WHERE id = 1",
+				fmt.Sprintf("INSERT INTO zone_master (id, rate, `window`) VALUES (1, %d, 3600)", rate),
+			},
 		} {
 			d, store := stand(t, engine, session.Options{MaxConns: callers, LockWait: 20 * time.Second},
 				zone(1, rate, time.Hour))

@@ -28,8 +28,10 @@ func (e *exercised) open(t *testing.T) servicetest.Subject {
 	e.Lock()
 	t.Cleanup(e.Unlock)
 	d, store := clusterStand(t)
-	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length",
-		"zone_audit", "zone_event", "zone_lockout"} {
+	for _, table := range []string{
+		"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length",
+		"zone_audit", "zone_event", "zone_lockout",
+	} {
 		deleteRows(t, d.SQL, table+" WHERE zone_id < 1000")
 	}
 	deleteRows(t, d.SQL, "zone_master WHERE id < 1000")

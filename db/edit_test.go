@@ -374,8 +374,10 @@ func TestAnEditThatIsRefusedLeavesNothing(t *testing.T) {
 		for name, c := range map[string]struct{ got, want error }{
 			"add of the same network": {errorOf(in.AddOverride(ctx, within("203.0.113.0/24"), "bob")), service.ErrConflict},
 			"set to the same network": {errorOf(in.SetOverride(ctx, second, "bob")), service.ErrConflict},
-			"put of another revision": {errorOf(in.PutZone(ctx, zone(1, 1, time.Minute), service.Match{Revision: 9}, "bob")),
-				service.ErrPrecondition},
+			"put of another revision": {
+				errorOf(in.PutZone(ctx, zone(1, 1, time.Minute), service.Match{Revision: 9}, "bob")),
+				service.ErrPrecondition,
+			},
 			"deletion of another zone": {in.DeleteZone(ctx, 9, service.Match{}, "bob"), service.ErrNotFound},
 			"list of an unknown zone":  {errorOf(in.Overrides(ctx, 9, 0, 10)), service.ErrNotFound},
 			"read in another zone":     {errorOf(in.Override(ctx, 2, first.ID)), service.ErrNotFound},

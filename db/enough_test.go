@@ -104,8 +104,10 @@ func TestOverrideWithLongerWindowThanZoneIsObeyed(t *testing.T) {
 			bucket, other := service.Bucket{ZoneID: id, Key: "x"}, service.Bucket{ZoneID: id, Key: "other"}
 			leave(t, d, bucket, time.Now().UTC().Add(-time.Hour))
 			wantBlocked(t, store, false, bucket, other)
-			d.SetOverride(t, service.Override{ZoneID: id, Key: "x", Action: service.OverrideLimit, Rate: 2,
-				Window: service.Lasting(2 * time.Hour)})
+			d.SetOverride(t, service.Override{
+				ZoneID: id, Key: "x", Action: service.OverrideLimit, Rate: 2,
+				Window: service.Lasting(2 * time.Hour),
+			})
 			wantBlocked(t, store, true, other, bucket)
 		}
 	})

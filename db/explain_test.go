@@ -43,8 +43,10 @@ func TestAttemptIsExplainedTrulyAfterEveryChange(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		users := service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute,
-			LockoutFactor: 2}
+		users := service.Zone{
+			ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute,
+			LockoutFactor: 2,
+		}
 		nets := zone(2, 2, time.Hour)
 		nets.Keys.Kind = service.KeyIP
 		d, store := stand(t, engine, session.Options{}, users, nets)

@@ -101,10 +101,14 @@ func halfwayFaults() []halfwayFault {
 			release()
 			return err
 		}, nothing},
-		{"the first shard is lost in its COMMIT", 0, func(h *halfway, _ func()) error { return h.tablets[0].KillMysqld() },
-			nothing},
-		{"the second shard is lost in its COMMIT", 1, func(h *halfway, _ func()) error { return h.tablets[1].KillMysqld() },
-			nothing},
+		{
+			"the first shard is lost in its COMMIT", 0, func(h *halfway, _ func()) error { return h.tablets[0].KillMysqld() },
+			nothing,
+		},
+		{
+			"the second shard is lost in its COMMIT", 1, func(h *halfway, _ func()) error { return h.tablets[1].KillMysqld() },
+			nothing,
+		},
 		{"the second shard hangs before its COMMIT", 0, func(h *halfway, release func()) error {
 			err := h.tablets[1].FreezeMysqld()
 			release()

@@ -97,8 +97,10 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 		"lock wait timeout three times":   {[]any{number(1205), number(1205), number(1205)}, service.ErrBusy},
 		"snapshot conflict, then success": {[]any{number(1020), goodRow()}, nil},
 		"procedure replaced meanwhile":    {[]any{number(1305), goodRow()}, nil},
-		"procedure missing": {[]any{number(1305), number(1305), number(1305), number(1305), number(1305)},
-			service.ErrAway},
+		"procedure missing": {
+			[]any{number(1305), number(1305), number(1305), number(1305), number(1305)},
+			service.ErrAway,
+		},
 		"too many connections":             {[]any{number(1040)}, service.ErrBusy},
 		"server shutting down":             {[]any{number(1053)}, service.ErrUndecided},
 		"statement killed":                 {[]any{number(1317)}, service.ErrUndecided},
@@ -115,7 +117,8 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 		"connection cut in the answer":     {[]any{goodRow().RowError(0, mysql.ErrInvalidConn)}, service.ErrUndecided},
 		"no row":                           {[]any{answerRows()}, service.ErrUndecided},
 		"unreadable row": {
-			[]any{answerRows().AddRow(0, 7, 1, "a", 5, 60, 4, 0, []byte("yesterday"), 0, 1, nil, nil, 0)}, service.ErrUndecided},
+			[]any{answerRows().AddRow(0, 7, 1, "a", 5, 60, 4, 0, []byte("yesterday"), 0, 1, nil, nil, 0)}, service.ErrUndecided,
+		},
 		"unknown zone":                        {[]any{number(session.NumberUnknown)}, service.ErrNotFound},
 		"attempt remembered at the same time": {[]any{number(session.NumberDuplicate), goodRow()}, nil},
 		"key rule of yesterday":               {[]any{number(session.NumberStaleKeyRule)}, service.ErrStaleKey},
@@ -171,7 +174,8 @@ func TestEngineErrorsLoseValuesOnAllEngines(t *testing.T) {
 	keys := []string{"alice", "1", "try", "zone", "a", "o'brien", `"x"`, "`y`", `back\slash`, "ключ"}
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
-		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING") // by which a unique key could not be of bucket_key alone
+		// By which a unique key could not be of bucket_key alone.
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING")
 		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn ADD UNIQUE KEY one_of_a_bucket (bucket_key)")
 		d.LeaveUnaudited()
 		s := connect(t, d, session.Options{})

@@ -74,15 +74,19 @@ func TestForeignSessionSettingsNeverChangeTheSchema(t *testing.T) {
 			}
 			tried++
 			d.SetZone(t, zone(1, 1, time.Hour))
-			d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Counts: service.CountsFailures,
-				ResetOnSuccess: true})
+			d.SetZone(t, service.Zone{
+				ID: 2, Rate: 1, Window: time.Hour, Lockout: time.Hour, Counts: service.CountsFailures,
+				ResetOnSuccess: true,
+			})
 			enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (3, 1, 60, 'ip')")
 			enginetest.Exec(t, d.SQL, "FLUSH TABLES")
 			openAll(t, foreign)
 			wantRules(t, d, setting)
 			wantService(t, d, setting)
-			for _, table := range []string{"zone_override", "zone_master", "zone_bucket_lock", "zone_txn", "zone_attempt",
-				"access_token"} {
+			for _, table := range []string{
+				"zone_override", "zone_master", "zone_bucket_lock", "zone_txn", "zone_attempt",
+				"access_token",
+			} {
 				enginetest.Exec(t, d.SQL, "DELETE FROM "+table)
 			}
 			if globally == nil {
@@ -104,8 +108,10 @@ func openAll(t *testing.T, foreign *sql.Conn) {
 	} {
 		enginetest.Exec(t, foreign, "DELETE FROM "+table+" WHERE FALSE")
 	}
-	for _, view := range []string{"read_zone", "read_txn", "read_history", "read_bucket", "read_override", "read_attempt",
-		"read_audit"} {
+	for _, view := range []string{
+		"read_zone", "read_txn", "read_history", "read_bucket", "read_override", "read_attempt",
+		"read_audit",
+	} {
 		enginetest.Exec(t, foreign, "SELECT COUNT(*) FROM "+view)
 	}
 	enginetest.Exec(t, foreign, "UPDATE zone_master SET rate = rate + 1 WHERE id = 3")

@@ -213,8 +213,10 @@ func TestListTxnsLocksNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tx.Rollback()
-		for _, call := range []string{"(1, 'alice', NULL, NULL, 9)", "(1, NULL, NULL, NULL, 9)",
-			"(NULL, NULL, NULL, NULL, NULL)"} {
+		for _, call := range []string{
+			"(1, 'alice', NULL, NULL, 9)", "(1, NULL, NULL, NULL, 9)",
+			"(NULL, NULL, NULL, NULL, NULL)",
+		} {
 			enginetest.Exec(t, tx, "CALL list_txns"+call)
 		}
 		enginetest.Exec(t, tx, "CALL first_txn_since(UTC_TIMESTAMP(6), @first)")

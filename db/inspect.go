@@ -141,26 +141,32 @@ func (i *Inspection) readings() []reading {
 			i.FirstTxn, err = session.AsInstant(row[0])
 			return err
 		}, true},
-		{1,
+		{
+			1,
 			fmt.Sprintf(
 				"SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY LIMIT %d) "+
 					"AS old",
 				MostExpired), func(row []driver.Value) error {
 				i.ExpiredAttempts = session.AsInt(row[0])
 				return nil
-			}, true},
+			}, true,
+		},
 		{2, "SELECT keep_days, minimum_days FROM retention_policy WHERE id = 1", func(row []driver.Value) error {
 			i.KeepDays, i.MinimumDays = session.AsInt(row[0]), session.AsInt(row[1])
 			return nil
 		}, true},
-		{4, "SELECT name, error, backlog, succeeded_at FROM retention_task ORDER BY name",
+		{
+			4, "SELECT name, error, backlog, succeeded_at FROM retention_task ORDER BY name",
 			func(row []driver.Value) (err error) {
-				task := service.RetentionTask{Name: session.Text(row[0]), Error: session.Text(row[1]),
-					Backlog: session.AsInt(row[2]) != 0}
+				task := service.RetentionTask{
+					Name: session.Text(row[0]), Error: session.Text(row[1]),
+					Backlog: session.AsInt(row[2]) != 0,
+				}
 				task.SucceededAt.Time, err = session.AsInstant(row[3])
 				i.Tasks = append(i.Tasks, task)
 				return err
-			}, true},
+			}, true,
+		},
 		{1, "SELECT COUNT(*) FROM zone_override AS o " +
 			"JOIN zone_master AS z ON z.id = o.zone_id " +
 			"LEFT JOIN zone_override_prefix_length AS k ON k.zone_id = o.zone_id AND k.family = LEFT(o.network, 1) " +

@@ -16,7 +16,9 @@ import (
 // keyedZones are zones of all kinds of keys, with networks of several lengths.
 func keyedZones() (zones []service.Zone) {
 	rules := []service.KeyRule{
-		{Kind: service.KeyOpaque}, {Kind: service.KeyUsername}, {Kind: service.KeyUsernameAI},
+		{Kind: service.KeyOpaque},
+		{Kind: service.KeyUsername},
+		{Kind: service.KeyUsernameAI},
 		{Kind: service.KeyUsernameGeneral},
 	}
 	for _, length := range [][2]int{{32, 64}, {24, 56}, {32, 128}, {16, 46}, {8, 47}, {1, 1}, {31, 97}, {9, 12}} {

@@ -72,8 +72,10 @@ func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 			"SELECT a.id FROM read_txn AS a JOIN read_zone AS z ON z.id = a.zone_id LOCK IN SHARE MODE",
 			"SELECT COUNT(*) FROM (SELECT id FROM read_txn LOCK IN SHARE MODE) AS inside")
 		defer holdOpen(t, d.RoleAccount(t, roles.Analyst), "REPEATABLE READ", statements...)()
-		for _, question := range [][]service.Check{check(user("alice")), check(user("carol")),
-			check(user("alice"), user("dave"))} {
+		for _, question := range [][]service.Check{
+			check(user("alice")), check(user("carol")),
+			check(user("alice"), user("dave")),
+		} {
 			if _, err := ask(t.Context(), store, question); err != nil {
 				t.Errorf("%+v: %v", question, err)
 			}

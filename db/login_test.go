@@ -169,10 +169,14 @@ func TestTLSToTheDatabaseVerifiesBothSides(t *testing.T) {
 			files      session.TLSFiles
 			want       string
 		}{
-			"by TLS":      {"by_tls", "127.0.0.1", session.TLSFiles{CA: ours.file}, ""},
-			"without TLS": {"by_tls", "127.0.0.1", session.TLSFiles{}, "read schema version"}, // MySQL refuses to take a password
-			"another authority": {"by_tls", "127.0.0.1", session.TLSFiles{CA: stranger.file},
-				"certificate signed by unknown authority"},
+			"by TLS": {"by_tls", "127.0.0.1", session.TLSFiles{CA: ours.file}, ""},
+			// MySQL refuses to take a password.
+			"without TLS": {"by_tls", "127.0.0.1", session.TLSFiles{}, "read schema version"},
+			"another authority": {
+				"by_tls", "127.0.0.1",
+				session.TLSFiles{CA: stranger.file},
+				"certificate signed by unknown authority",
+			},
 			"another host":                 {"by_tls", "localhost", session.TLSFiles{CA: ours.file}, "certificate is"},
 			"by a certificate":             {"by_cert", "127.0.0.1", withCert, ""},
 			"a certificate that is absent": {"by_cert", "127.0.0.1", session.TLSFiles{CA: ours.file}, "1045"},

@@ -29,7 +29,8 @@ type bench struct {
 
 func newBench(tb testing.TB, d *enginetest.Database) bench {
 	tb.Helper()
-	store := connect(tb, d, session.Options{LockWait: time.Minute}) // hundreds of callers on one bucket, and a slow machine
+	// Hundreds of callers on one bucket, and a slow machine.
+	store := connect(tb, d, session.Options{LockWait: time.Minute})
 	return bench{nil, store, d, store}.asking(store)
 }
 

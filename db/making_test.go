@@ -72,8 +72,10 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 			}
 			ask(store, append(checks, check(user(name), user(name+" with it"))[0]), 0, others+1)
 			end(name == "old")
-			ask(store, []service.Check{{Buckets: []service.Bucket{user(name + " after")}},
-				{Buckets: []service.Bucket{user(name + " again")}}})
+			ask(store, []service.Check{
+				{Buckets: []service.Bucket{user(name + " after")}},
+				{Buckets: []service.Bucket{user(name + " again")}},
+			})
 			checks = check(user(name), user(name+" with it"))
 			if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); err != nil ||
 				decisions[0].Err != nil {

@@ -113,8 +113,10 @@ func TestOneTargetHasOneOverrideAtATime(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := overridden(t, f)
-		for name, o := range map[string]service.Override{"key": deny("192.0.2.1"), "prefix": within("192.0.2.0/24"),
-			"all": within("::/0")} {
+		for name, o := range map[string]service.Override{
+			"key": deny("192.0.2.1"), "prefix": within("192.0.2.0/24"),
+			"all": within("::/0"),
+		} {
 			first, err := store.Records.AddOverride(t.Context(), o, "ann")
 			if err != nil {
 				t.Fatal(err)

@@ -41,8 +41,10 @@ func TestAPartitionedHistoryIsPruned(t *testing.T) {
 func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]int {
 	t.Helper()
 	d := migrated(t, server)
-	for _, z := range []service.Zone{zone(1, 2, time.Hour), zone(2, 2*mostListed, time.Hour),
-		zone(3, 2*mostListed, time.Hour)} {
+	for _, z := range []service.Zone{
+		zone(1, 2, time.Hour), zone(2, 2*mostListed, time.Hour),
+		zone(3, 2*mostListed, time.Hour),
+	} {
 		d.SetZone(t, z)
 	}
 	var days []string
@@ -52,8 +54,9 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 	}
 	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+
 		strings.Join(days, ", ")+", PARTITION newest VALUES LESS THAN (MAXVALUE))")
-	enginetest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate - 1 WHERE id = 3") // so its buckets may hold more than its rate
-	store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})         // one session for checks, and one for reports
+	// So its buckets may hold more than its rate.
+	enginetest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate - 1 WHERE id = 3")
+	store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns}) // one session for checks, and one for reports
 	// A mark lies between the partitions of the past and the txns.
 	enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES (1000, UTC_TIMESTAMP(6))")
 	enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+

@@ -107,7 +107,8 @@ func TestExhaustedIDsLeaveNoTxnOrTransaction(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
-		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING") // a partitioned table of MariaDB does not answer by 1467
+		// A partitioned table of MariaDB does not answer by 1467.
+		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING")
 		enginetest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 18446744073709551615")
 		for name, checks := range map[string][]service.Check{
 			"lone": check(user("a")), "pair": check(user("a"), user("b")),

@@ -28,7 +28,8 @@ func newPortableBench(tb testing.TB, d *enginetest.Database) portableBench {
 
 func (b portableBench) SetZone(tb testing.TB, zone service.Zone) {
 	tb.Helper()
-	if _, err := b.store.Records.PutZone(tb.Context(), zone, service.Match{}, "dba"); err != nil { // for its row of zone_audit
+	// For its row of zone_audit.
+	if _, err := b.store.Records.PutZone(tb.Context(), zone, service.Match{}, "dba"); err != nil {
 		tb.Fatal(err)
 	}
 	enginetest.Exec(

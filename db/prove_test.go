@@ -81,15 +81,19 @@ func TestEachBadRowIsFound(t *testing.T) {
 				"a blocked attempt counts", "UPDATE zone_txn SET counted = 1 WHERE zone_id = 1 AND would_block = 1 LIMIT 1",
 				[]limits.Kind{limits.KindCharged},
 			},
-			{"an attempt no longer counts", "UPDATE zone_txn SET counted = 0 WHERE " + anAddress + " LIMIT 1",
-				[]limits.Kind{limits.KindUncharged}},
+			{
+				"an attempt no longer counts", "UPDATE zone_txn SET counted = 0 WHERE " + anAddress + " LIMIT 1",
+				[]limits.Kind{limits.KindUncharged},
+			},
 			{
 				"a blocked attempt passed",
 				"UPDATE zone_txn SET blocked = 0, counted = 1, would_block = 0 WHERE zone_id = 1 AND blocked = 1 LIMIT 1",
 				[]limits.Kind{limits.KindLost, limits.KindOverRate, limits.KindRepeats, limits.KindTorn},
 			},
-			{"a half of a check is gone", "DELETE FROM zone_txn WHERE " + aUser + " LIMIT 1",
-				[]limits.Kind{limits.KindLost, limits.KindTorn}},
+			{
+				"a half of a check is gone", "DELETE FROM zone_txn WHERE " + aUser + " LIMIT 1",
+				[]limits.Kind{limits.KindLost, limits.KindTorn},
+			},
 			{
 				"a half of a check is older", "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 SECOND WHERE " + aUser +
 					" LIMIT 1",
@@ -244,8 +248,10 @@ func TestAProofNeitherWaitsNorStopsAnybody(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer tx.Rollback()
-		for _, change := range []string{"zone_txn SET repeats = 1", "zone_bucket_lock SET lockout_us = 1",
-			"zone_master SET rate = rate + 1"} {
+		for _, change := range []string{
+			"zone_txn SET repeats = 1", "zone_bucket_lock SET lockout_us = 1",
+			"zone_master SET rate = rate + 1",
+		} {
 			enginetest.Exec(t, tx, "UPDATE "+change) // locks all rows
 		}
 		if kinds, result := proveAll(t, store, prover.Options{}); len(kinds) > 0 || result.Rows == 0 {

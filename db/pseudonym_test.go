@@ -42,8 +42,10 @@ const pseudonym = "hmac:k1:44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
 
 // hiding is a zone that keeps pseudonyms.
 func hiding() service.Zone {
-	return service.Zone{ID: 1, Rate: 2, Window: time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}}
+	return service.Zone{
+		ID: 1, Rate: 2, Window: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC},
+	}
 }
 
 func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
@@ -102,8 +104,10 @@ func TestServiceUnawareOfPseudonymsWritesNoClearKey(t *testing.T) {
 			Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}, KeyRules: []service.KeyRule{{Kind: service.KeyUsername}},
 		}
 		good := service.Check{Buckets: []service.Bucket{user(pseudonym)}, KeyRules: []service.KeyRule{hiding().Keys}}
-		second := service.Check{Buckets: append(good.Buckets, one.Buckets...),
-			KeyRules: append(good.KeyRules, one.KeyRules...)}
+		second := service.Check{
+			Buckets:  append(good.Buckets, one.Buckets...),
+			KeyRules: append(good.KeyRules, one.KeyRules...),
+		}
 		for name, checks := range map[string][]service.Check{
 			"lone": {one}, "batch": {one, one}, "second bucket": {second}, "behind a good one": {good, one},
 			"many": slices.Repeat([]service.Check{one}, 20),
@@ -188,7 +192,11 @@ func TestGoAndSQLRecognizeSecretsAndKeepNone(t *testing.T) {
 			secret string
 			counts int
 		}{
-			{store, first, 1}, {procedures, first, 1}, {procedures, second, 2}, {store, second, 2}, {store, first, 2},
+			{store, first, 1},
+			{procedures, first, 1},
+			{procedures, second, 2},
+			{store, second, 2},
+			{store, first, 2},
 			{procedures, "", 3},
 		} {
 			checks := attempt("attempt "+string(rune('a'+i)), user("a"), service.Bucket{ZoneID: 2, Key: "x"})

@@ -77,15 +77,23 @@ func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
 			want     string // nothing: checks can be decided
 		}{
 			{"all is there", func() {}, func() {}, ""},
-			{"the lone check's procedure is missing", run("DROP PROCEDURE check_velocity_by_rule"), migrate,
-				"procedure check_velocity_by_rule, or one that it calls, is missing"},
+			{
+				"the lone check's procedure is missing", run("DROP PROCEDURE check_velocity_by_rule"), migrate,
+				"procedure check_velocity_by_rule, or one that it calls, is missing",
+			},
 			{"a procedure that it calls is missing", run("DROP PROCEDURE make_bucket"), migrate, "run 'velocityd migrate up'"},
-			{"the batch's procedure is missing", run("DROP PROCEDURE forget_attempts"), migrate,
-				"procedure forget_attempts, or one that it calls, is missing"},
-			{"the procedure that counts is missing", run("DROP PROCEDURE repeat_txns"), migrate,
-				"procedure repeat_txns, or one that it calls, is missing"},
-			{"the outcomes' procedure is missing", run("DROP PROCEDURE report_outcomes"), migrate,
-				"procedure report_outcomes, or one that it calls, is missing"},
+			{
+				"the batch's procedure is missing", run("DROP PROCEDURE forget_attempts"), migrate,
+				"procedure forget_attempts, or one that it calls, is missing",
+			},
+			{
+				"the procedure that counts is missing", run("DROP PROCEDURE repeat_txns"), migrate,
+				"procedure repeat_txns, or one that it calls, is missing",
+			},
+			{
+				"the outcomes' procedure is missing", run("DROP PROCEDURE report_outcomes"), migrate,
+				"procedure report_outcomes, or one that it calls, is missing",
+			},
 			{
 				"no EXECUTE", run("REVOKE EXECUTE ON %s.* FROM %s", name, account),
 				run("GRANT EXECUTE ON %s.* TO %s", name, account),
@@ -106,14 +114,22 @@ func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
 				run("GRANT UPDATE ON %s.zone_bucket_lock TO %s", name, account),
 				"on table zone_bucket_lock: grant it",
 			},
-			{"zone_txn is renamed", run("RENAME TABLE zone_txn TO zone_away"), run("RENAME TABLE zone_away TO zone_txn"),
-				"table zone_txn is missing"},
-			{"zone_attempt is renamed", run("RENAME TABLE zone_attempt TO zone_away"),
-				run("RENAME TABLE zone_away TO zone_attempt"), "table zone_attempt is missing"},
-			{"zone_master is renamed", run("RENAME TABLE zone_master TO zone_away"),
-				run("RENAME TABLE zone_away TO zone_master"), "is missing: rename it back"},
-			{"the index is renamed", run("ALTER TABLE zone_txn RENAME INDEX zone_txn_window TO away"),
-				run("ALTER TABLE zone_txn RENAME INDEX away TO zone_txn_window"), "table zone_txn is not as this program needs it"},
+			{
+				"zone_txn is renamed", run("RENAME TABLE zone_txn TO zone_away"), run("RENAME TABLE zone_away TO zone_txn"),
+				"table zone_txn is missing",
+			},
+			{
+				"zone_attempt is renamed", run("RENAME TABLE zone_attempt TO zone_away"),
+				run("RENAME TABLE zone_away TO zone_attempt"), "table zone_attempt is missing",
+			},
+			{
+				"zone_master is renamed", run("RENAME TABLE zone_master TO zone_away"),
+				run("RENAME TABLE zone_away TO zone_master"), "is missing: rename it back",
+			},
+			{
+				"the index is renamed", run("ALTER TABLE zone_txn RENAME INDEX zone_txn_window TO away"),
+				run("ALTER TABLE zone_txn RENAME INDEX away TO zone_txn_window"), "table zone_txn is not as this program needs it",
+			},
 			{
 				"zone_txn is locked", func() { enginetest.Exec(t, holder, "LOCK TABLES zone_txn WRITE") },
 				func() { enginetest.Exec(t, holder, "UNLOCK TABLES") },

@@ -27,7 +27,8 @@ import (
 // Store carries out the rules of service in one database. Every connection has
 // the session settings that the SQL of this package relies on; see session.go.
 type Store struct {
-	Records *records.Tables // zones, overrides, credentials, webhooks and their audit, lockouts, and back-tests that instances make
+	// Zones, overrides, credentials, webhooks and their audit, lockouts, and back-tests that instances make.
+	Records *records.Tables
 	History *history.Reader // recorded attempts
 	Totals  *totals.Book    // numbers of attempts
 	Outbox  *outbox.Outbox  // events

@@ -62,12 +62,16 @@ func TestOpenTellsFaultAndNeverThePassword(t *testing.T) {
 			session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: 1500 * time.Millisecond},
 			service.ErrInvalid,
 		},
-		"negative wait": {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: -time.Second},
-			service.ErrInvalid},
+		"negative wait": {
+			session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: -time.Second},
+			service.ErrInvalid,
+		},
 		"engine away":    {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x"}, service.ErrBusy},
 		"no such socket": {session.Options{DSN: "root:" + secret + "@unix(/nowhere/my.sock)/x"}, service.ErrBusy},
-		"unknown parameter": {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x?tls=none-such"},
-			service.ErrInvalid},
+		"unknown parameter": {
+			session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x?tls=none-such"},
+			service.ErrInvalid,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +117,8 @@ func TestStoppedServerIsQuicklyBusyAndRecoversItself(t *testing.T) {
 		server := engine.Private(t, dir)
 		d := migrated(t, server, zone(1, 5, time.Hour))
 		run := &midRun{
-			limiter: service.NewLimiter(connect(t, d, session.Options{}), service.LimiterOptions{Timeout: 5 * time.Second})}
+			limiter: service.NewLimiter(connect(t, d, session.Options{}), service.LimiterOptions{Timeout: 5 * time.Second}),
+		}
 		var group sync.WaitGroup
 		for range 16 {
 			group.Go(func() {
@@ -301,11 +306,15 @@ func TestEngineKilledAtAnyStepKeepsAnsweredDecisions(t *testing.T) {
 			kind     error
 			txns     int
 		}{
-			{"before the first answer", check(user("a"), user("b")), (*enginetest.Proxy).BeforeAnswer, first, service.ErrBusy,
-				0},
+			{
+				"before the first answer", check(user("a"), user("b")), (*enginetest.Proxy).BeforeAnswer, first, service.ErrBusy,
+				0,
+			},
 			{"between", check(user("c"), user("d")), (*enginetest.Proxy).Before, second, service.ErrUndecided, 0},
-			{"before the second answer", check(user("e"), user("f")), (*enginetest.Proxy).BeforeAnswer, second,
-				service.ErrUndecided, 1},
+			{
+				"before the second answer", check(user("e"), user("f")), (*enginetest.Proxy).BeforeAnswer, second,
+				service.ErrUndecided, 1,
+			},
 			{"before the answer of a CALL", check(user("g")), (*enginetest.Proxy).BeforeAnswer, lone, service.ErrUndecided, 1},
 		} {
 			enginetest.Eventually(t, "checks are decided", func() bool {

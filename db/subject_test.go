@@ -311,8 +311,10 @@ func TestReportOnErasedAttemptFreesItsPlace(t *testing.T) {
 				t.Errorf("left: %s", line)
 			}
 		}
-		retry := service.Check{Buckets: []service.Bucket{at(failures, "alice"), at(addresses, "203.0.113.7")},
-			AttemptID: "login-1"}
+		retry := service.Check{
+			Buckets:   []service.Bucket{at(failures, "alice"), at(addresses, "203.0.113.7")},
+			AttemptID: "login-1",
+		}
 		again, err := w.limiter.CheckAll(t.Context(), []service.Check{retry})
 		if err != nil || !errors.Is(again[0].Err, service.ErrConflict) {
 			t.Errorf("the attempt id again: %+v, %v; want a conflict", again, err)

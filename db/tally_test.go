@@ -26,8 +26,11 @@ type tallied struct {
 func newTalliedTwin(t *testing.T, engine *enginetest.Engine) *twin {
 	t.Helper()
 	return newTwin(t, engine, false, func(s *Store) []service.CheckStore {
-		return []service.CheckStore{inBatches{s}, sqlStore{conns: s.lookUps.Conns.DB},
-			sqlStore{conns: s.lookUps.Conns.DB, several: true}}
+		return []service.CheckStore{
+			inBatches{s},
+			sqlStore{conns: s.lookUps.Conns.DB},
+			sqlStore{conns: s.lookUps.Conns.DB, several: true},
+		}
 	})
 }
 
@@ -42,8 +45,10 @@ const (
 // one a second.
 func newTallied(t *testing.T, w *twin, zoneID int64) *tallied {
 	t.Helper()
-	s := &tallied{twin: w, now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC),
-		bucket: service.Bucket{ZoneID: zoneID, Key: "x"}}
+	s := &tallied{
+		twin: w, now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC),
+		bucket: service.Bucket{ZoneID: zoneID, Key: "x"},
+	}
 	s.zone = service.Zone{ID: zoneID, Rate: 2 * manyTxns, Window: time.Hour, Counts: service.CountsFailures}
 	s.setClock(t, s.now)
 	s.SetZone(t, s.zone)

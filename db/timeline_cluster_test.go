@@ -66,8 +66,10 @@ func newShardedTwin(t *testing.T) *twin {
 // instance returns a store whose statements go by the twin's clock.
 func (w *twin) instance(t *testing.T) *Store {
 	t.Helper()
-	o := session.Options{DSN: os.Getenv("VELOCITY_CLUSTER_DSN"), MaxConns: 2, LockWait: 10 * time.Second,
-		ConnectTimeout: time.Minute}
+	o := session.Options{
+		DSN: os.Getenv("VELOCITY_CLUSTER_DSN"), MaxConns: 2, LockWait: 10 * time.Second,
+		ConnectTimeout: time.Minute,
+	}
 	store, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

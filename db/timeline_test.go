@@ -76,7 +76,8 @@ func liveTogether(t *testing.T, twins []*twin, firstZone int64, most int) {
 
 // seedsThatDiffered are of timelines in which Go and SQL once disagreed.
 func seedsThatDiffered() []uint64 {
-	return []uint64{1795890439478160382} // the key of imprints, made anew for a blocked attempt, before the clock was set back
+	// The key of imprints, made anew for a blocked attempt, before the clock was set back.
+	return []uint64{1795890439478160382}
 }
 
 // timeline is a random history that twins live through together.

@@ -53,8 +53,10 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 	case 0:
 		zone.Keys.Kind = pick(r, service.KeyOpaque, service.KeyUsername)
 	case 1:
-		zone.Keys = service.KeyRule{Kind: pick(r, service.KeyOpaque, service.KeyIP, service.KeyIP, service.KeyIP),
-			IPv4Prefix: pick(r, 0, 24)}
+		zone.Keys = service.KeyRule{
+			Kind:       pick(r, service.KeyOpaque, service.KeyIP, service.KeyIP, service.KeyIP),
+			IPv4Prefix: pick(r, 0, 24),
+		}
 	case 2: // few keys, asked again and again: their tallies are used
 		zone.Rate = pick(r, zone.Rate, mostListed+1, 2*mostListed, 10*mostListed)
 	}

@@ -301,8 +301,10 @@ func TestReportCoversExactlyTxnsOfItsTime(t *testing.T) {
 			}
 		}
 		// Of a zone without txns: it passes over those of others, but not to the begin of the year.
-		q := service.ZoneReportQuery{Since: service.At(begin.AddDate(0, 0, -9)), Until: service.At(begin.AddDate(1, 0, -10)),
-			MostRows: 1}
+		q := service.ZoneReportQuery{
+			Since: service.At(begin.AddDate(0, 0, -9)), Until: service.At(begin.AddDate(1, 0, -10)),
+			MostRows: 1,
+		}
 		report, err := store.ZoneReport(t.Context(), service.Zone{ID: 9, Rate: 5, Window: time.Minute}, q)
 		if err != nil || !report.IsCut || report.Rows != 0 || !report.From.After(begin) ||
 			!report.From.Before(at(3*pastTxns)) {

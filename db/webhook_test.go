@@ -77,8 +77,10 @@ func TestWebhookGetsOrderedEventsWithFiniteRetries(t *testing.T) {
 		}
 		lock("before")
 		made,
-			err := store.Records.AddWebhook(ctx, webhook.Webhook{URL: "https://hooks.example.com/",
-			Types: []event.Type{"bucket.*"}, Zones: []int64{1}}, "whsec_x", "ann")
+			err := store.Records.AddWebhook(ctx, webhook.Webhook{
+			URL:   "https://hooks.example.com/",
+			Types: []event.Type{"bucket.*"}, Zones: []int64{1},
+		}, "whsec_x", "ann")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +224,8 @@ func TestLateCommittedEventIsNotSkipped(t *testing.T) {
 			"VALUES (UTC_TIMESTAMP(6), 'bucket.released', 1, 'late', '{}')")
 		decide(t, store, check(user("bob")))
 		last := d.Count(t, "SELECT MAX(id) FROM zone_event")
-		enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at + INTERVAL 1 HOUR WHERE id = ?", last) // young on slow machines, too
+		// Young on slow machines, too.
+		enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at + INTERVAL 1 HOUR WHERE id = ?", last)
 		if runs, err := store.Deliverer(box.send).Turn(ctx); err != nil || len(box.got) > 0 {
 			t.Errorf("sent %v before what has a lower id was committed: %v, %v", box.got, runs, err)
 		}
@@ -242,8 +245,10 @@ func TestEachWebhookEditIsAuditedWithoutItsSecret(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{})
-		wanted := webhook.Webhook{URL: "https://hooks.example.com/", Types: []event.Type{"zone.*"}, Zones: []int64{1, 2},
-			Description: "é"}
+		wanted := webhook.Webhook{
+			URL: "https://hooks.example.com/", Types: []event.Type{"zone.*"}, Zones: []int64{1, 2},
+			Description: "é",
+		}
 		made, err := store.Records.AddWebhook(t.Context(), wanted, "whsec_hidden", "ann")
 		if err != nil || made.CreatedBy != "ann" || made.CreatedAt.IsZero() {
 			t.Fatalf("made %+v, %v", made, err)

@@ -60,13 +60,15 @@ func trials() map[string][]series {
 		"VelocitydLocksHeld": {{"velocityd_lock_wait_timeouts_total", false, 0, 8}},
 		"VelocitydDeadlocks": {{"velocityd_deadlocks_total", false, 0, 15}},
 		"VelocitydConnectionsUsedUp": {
-			{"velocityd_database_connection_wait_seconds_total{pool=\"checks\"}", false, 0.2, 60}},
+			{"velocityd_database_connection_wait_seconds_total{pool=\"checks\"}", false, 0.2, 60},
+		},
 		"VelocitydBlockedSurge":         {{"velocityd_checks_total{zone=\"1\",result=\"blocked\"}", false, 2, 1500}},
 		"VelocitydManyLocked":           {{"velocityd_locked_buckets{zone=\"1\"}", true, 5, 5000}},
 		"VelocitydCertificateNotLoaded": {{"velocityd_tls_files_loaded", true, 1, 0}},
 		"VelocitydGatesNotLoaded":       {{"velocityd_gates_file_loaded", true, 1, 0}},
 		"VelocitydRetentionStandsStill": {
-			{"velocityd_retention_succeeded_timestamp_seconds{task=\"old_txns\"}", true, 90 * 86400, -2 * 86400}},
+			{"velocityd_retention_succeeded_timestamp_seconds{task=\"old_txns\"}", true, 90 * 86400, -2 * 86400},
+		},
 		"VelocitydWebhookLags":        {{"velocityd_webhook_lag_seconds{webhook=\"1\"}", true, 4, 3600}},
 		"VelocitydWebhookGaveUp":      {{"velocityd_webhook_deliveries{webhook=\"1\",state=\"dead\"}", true, 0, 2}},
 		"VelocitydCertificateExpires": {{"velocityd_tls_certificate_not_after_seconds", true, 90 * 86400, 3 * 86400}},

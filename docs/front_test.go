@@ -113,7 +113,8 @@ func faultsOfFront() map[string]func(exchange) {
 		"busy":        func(e exchange) { e.Header().Set("Retry-After", "1"); e.answer(503, problem, `{"code":"busy"}`) },
 		"busy-now":    func(e exchange) { e.answer(503, problem, `{"code":"busy"}`) },
 		"busy-long": func(
-			e exchange) {
+			e exchange,
+		) {
 			e.Header().Set("Retry-After", "100000")
 			e.answer(503, problem, `{"code":"busy"}`)
 		},

@@ -79,8 +79,10 @@ func TestPagesAndTextsOfSettingsAreGenerated(t *testing.T) {
 		files[i] = strings.TrimPrefix(file, "../")
 	}
 	// The go command keeps the result until a file changes that this process has read.
-	for _, made := range []string{"../service/*.go", "../migrations/*.sql", "../migrations/*/*.sql", "../api/*.yaml",
-		"*.md"} {
+	for _, made := range []string{
+		"../service/*.go", "../migrations/*.sql", "../migrations/*/*.sql", "../api/*.yaml",
+		"*.md",
+	} {
 		read, _ := filepath.Glob(made) // the pattern is a right one
 		for _, file := range read {
 			_ = readPage(t, filepath.Join("docs", file))

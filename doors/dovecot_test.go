@@ -201,8 +201,10 @@ func TestDovecotRefusesTheGuessBeyondTheRate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	d := startDovecot(t, w)
-	for name, logIn := range map[string]func(session, *testing.T, string, string) string{"plain": session.plain,
-		"cram-md5": session.cramMD5} {
+	for name, logIn := range map[string]func(session, *testing.T, string, string) string{
+		"plain":    session.plain,
+		"cram-md5": session.cramMD5,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			from := map[string]string{"plain": "127.0.1.1", "cram-md5": "127.0.1.2"}[name]

@@ -14,8 +14,10 @@ import (
 // grpcurl calls a method over gRPC, whose message it learns by reflection. Without a method it lists the services.
 func grpcurl(t *testing.T, address, token, method, message string) (string, error) {
 	t.Helper()
-	args := []string{"-plaintext", "-max-time", "20", "-H", "authorization: Bearer " + token, "-d", message, address,
-		method}
+	args := []string{
+		"-plaintext", "-max-time", "20", "-H", "authorization: Bearer " + token, "-d", message, address,
+		method,
+	}
 	if method == "" {
 		args = []string{"-plaintext", address, "list"}
 	}
@@ -33,8 +35,10 @@ func TestGrpcurlByReflectionGetsRateAndNoMore(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, services)
 	}
-	for _, name := range []string{"envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization",
-		"grpc.health.v1.Health"} {
+	for _, name := range []string{
+		"envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization",
+		"grpc.health.v1.Health",
+	} {
 		if !strings.Contains(services, name+"\n") {
 			t.Errorf("the services are %s", services)
 		}

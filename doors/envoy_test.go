@@ -214,7 +214,8 @@ func (e envoy) checkOverGRPC(r *http.Request, body []byte, extensions map[string
 	socket := &core.SocketAddress{Address: address, PortSpecifier: &core.SocketAddress_PortValue{PortValue: 1}}
 	answer, err := e.ask.Check(ctx, &auth.CheckRequest{Attributes: &auth.AttributeContext{
 		Source: &auth.AttributeContext_Peer{
-			Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: socket}}},
+			Address: &core.Address{Address: &core.Address_SocketAddress{SocketAddress: socket}},
+		},
 		Request: &auth.AttributeContext_Request{Http: sent}, ContextExtensions: extensions,
 	}})
 	if err != nil {

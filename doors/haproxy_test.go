@@ -49,8 +49,10 @@ func TestHAProxyRefusesFormWithInvisibleUser(t *testing.T) {
 	}{
 		"the user stands behind 32 KiB":     {"/login", "x=" + long + "&username=alice&password=right", "", nil},
 		"another user stands behind 32 KiB": {"/login", one + "&x=" + long + "&username=alice", "", nil},
-		"another user stands behind long headers": {"/login", one + "&x=" + long[:4<<10] + "&username=alice", "Cookie",
-			[]string{long[:11<<10]}},
+		"another user stands behind long headers": {
+			"/login", one + "&x=" + long[:4<<10] + "&username=alice", "Cookie",
+			[]string{long[:11<<10]},
+		},
 		"two users, and an encoded path": {"/%6cogin", two, "", nil},
 		"two types": {
 			"/login", one, "Content-Type", []string{"text/plain; charset=IBM037", "application/x-www-form-urlencoded"},

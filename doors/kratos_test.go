@@ -88,8 +88,10 @@ func startKratos(t *testing.T, program, base, person string) (public string) {
 func TestKratosBehindTheProxy(t *testing.T) {
 	t.Parallel()
 	program := gateway(t, "kratos")
-	for name, logIn := range map[string]func(t *testing.T, at, user, password string) int{"an app": kratosByJSON,
-		"a browser": kratosByForm} {
+	for name, logIn := range map[string]func(t *testing.T, at, user, password string) int{
+		"an app":    kratosByJSON,
+		"a browser": kratosByForm,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const person = "Alice@example.org"
@@ -140,7 +142,8 @@ func kratosByForm(t *testing.T, at, user, password string) int {
 	t.Helper()
 	jar, _ := cookiejar.New(nil)
 	browser := &http.Client{
-		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	response, err := browser.Get(at + "/self-service/login/browser")
 	if err != nil {
 		t.Fatal(err)

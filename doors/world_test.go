@@ -178,8 +178,10 @@ func (w *world) write(t *testing.T, name, text, listen string, replace ...string
 
 // names is pairs of a printed address, and the one that stands for it.
 func (w *world) names(listen string) []string {
-	return []string{"127.0.0.1:8080", w.address, "127.0.0.1:3000", w.app.address, "127.0.0.1:8000", listen, printedToken,
-		w.token}
+	return []string{
+		"127.0.0.1:8080", w.address, "127.0.0.1:3000", w.app.address, "127.0.0.1:8000", listen, printedToken,
+		w.token,
+	}
 }
 
 // open is pairs for configure that make a gateway let requests pass while velocityd is away.

@@ -146,8 +146,10 @@ func TestAttemptsOfOtherZonesDoNotExist(t *testing.T) {
 	g.ask(t, "POST", "/v1/checks",
 		`{"checks":[{"attempt_id":"mine","zone_id":1,"bucket_key":"x"},{"attempt_id":"other","zone_id":2,"bucket_key":"x"},`+
 			`{"attempt_id":"both","buckets":[{"zone_id":1,"bucket_key":"x"},{"zone_id":2,"bucket_key":"x"}]}]}`, owner...)
-	for _, call := range []struct{ method, path, body string }{{"GET", "", ""},
-		{"POST", "/outcome", `{"outcome":"success"}`}} {
+	for _, call := range []struct{ method, path, body string }{
+		{"GET", "", ""},
+		{"POST", "/outcome", `{"outcome":"success"}`},
+	} {
 		absent := g.ask(t, call.method, "/v1/attempts/never"+call.path, call.body, headers...)
 		for _, id := range []string{"other", "both"} {
 			got := g.ask(t, call.method, "/v1/attempts/"+id+call.path, call.body, headers...)

@@ -51,16 +51,20 @@ func TestAuditIsPagedForZonesOfCaller(t *testing.T) {
 		t.Errorf("to a caller of zone 2: %q", got)
 	}
 	g.ask(t, http.MethodGet, "/v1/audit?zone=1", "", bound...).refused(t, http.StatusForbidden, "missing_scope")
-	for _, query := range []string{"?subject=x", "?action=", "?by=", "?by=a&by=b", "?after=1", "?limit=0", "?order=asc",
-		"?since=now", "?before=0", "?zone=%zz"} {
+	for _, query := range []string{
+		"?subject=x", "?action=", "?by=", "?by=a&by=b", "?after=1", "?limit=0", "?order=asc",
+		"?since=now", "?before=0", "?zone=%zz",
+	} {
 		g.ask(t, http.MethodGet, "/v1/audit"+query, "", all...).refused(t, http.StatusBadRequest, "invalid_request")
 	}
 }
 
 func TestExportIsShownWithoutItsAttempt(t *testing.T) {
 	t.Parallel()
-	for filter, want := range map[string]string{`{"format":"csv","attempt_id":"secret"}`: `{"format":"csv"}`, `{}`: `{}`,
-		``: ``, `[1]`: ``} {
+	for filter, want := range map[string]string{
+		`{"format":"csv","attempt_id":"secret"}`: `{"format":"csv"}`, `{}`: `{}`,
+		``: ``, `[1]`: ``,
+	} {
 		if got := string(withoutAttempt([]byte(filter))); got != want {
 			t.Errorf("%s: %s, want %s", filter, got, want)
 		}

@@ -123,8 +123,10 @@ func TestBacktestJobOutlivesItsCaller(t *testing.T) {
 	if job.State != backtest.JobDone || job.Result == nil || len(job.Result.Proposals) != 2 {
 		t.Errorf("%+v", job)
 	}
-	for path, status := range map[string]int{"/v1/zones/1/backtest/none": http.StatusNotFound,
-		strings.Replace(at, "/1/", "/2/", 1): http.StatusNotFound} {
+	for path, status := range map[string]int{
+		"/v1/zones/1/backtest/none":          http.StatusNotFound,
+		strings.Replace(at, "/1/", "/2/", 1): http.StatusNotFound,
+	} {
 		r.ask(t, http.MethodGet, path, "").answered(t, status)
 	}
 }
@@ -174,8 +176,10 @@ func TestABacktestEndsAtItsBound(t *testing.T) {
 	jobs := newTestJobs(m)
 	desk := backtest.NewDesk(jobs, jobs, time.Millisecond, func(err error) { t.Errorf("fault: %v", err) })
 	defer desk.Close()
-	job, err := desk.Begin(t.Context(), backtest.Query{ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)),
-		Until: service.At(time.Now())}, "ann", "ann")
+	job, err := desk.Begin(t.Context(), backtest.Query{
+		ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)),
+		Until: service.At(time.Now()),
+	}, "ann", "ann")
 	for deadline := time.Now().Add(20 * time.Second); err == nil && job.State == backtest.JobRunning &&
 		time.Now().Before(deadline); {
 		job, err = desk.Job(t.Context(), job.ID)

@@ -16,7 +16,8 @@ func BenchmarkCheck(b *testing.B) {
 	handler := New(Options{Limiter: service.NewLimiter(fixed(service.Decision{
 		CheckedAt: service.At(time.Now()),
 		Verdicts: []service.Verdict{
-			{Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 1}},
+			{Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: service.Lasting(time.Minute), Velocity: 1},
+		},
 	}), service.LimiterOptions{Timeout: time.Minute})})
 	body := bucketJSON(1, "1_42")
 	b.ReportAllocs()

@@ -83,8 +83,10 @@ func TestBadKeysInPathsAreRefused(t *testing.T) {
 func TestReleaseFreesBucketAndTellsAuthorAndReason(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyUsername}})
+	r.SetZone(t, service.Zone{
+		ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyUsername},
+	})
 	r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
 	if d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t); !d.Blocked {
 		t.Fatalf("not blocked: %+v", d)

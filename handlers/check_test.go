@@ -46,33 +46,45 @@ func TestCheckRefusesWhatItCannotMean(t *testing.T) {
 	good := bucketJSON(1, "x")
 	list := func(second string) string { return `{"buckets":[` + good + `,` + second + `]}` }
 	for name, test := range map[string]struct{ body, pointer, detail string }{
-		"both forms": {`{"zone_id":1,"bucket_key":"x","buckets":[]}`, "",
-			"Give either zone_id and bucket_key, or buckets, not both."},
+		"both forms": {
+			`{"zone_id":1,"bucket_key":"x","buckets":[]}`, "",
+			"Give either zone_id and bucket_key, or buckets, not both.",
+		},
 		"neither form": {`{}`, "", "Give zone_id and bucket_key, or buckets."},
 		"no zone":      {`{"bucket_key":"x"}`, "/zone_id", "zone_id is missing."},
 		"no key":       {`{"zone_id":1}`, "/bucket_key", "bucket_key is missing."},
 		"no buckets":   {`{"buckets":[]}`, "/buckets", "buckets must hold 1 to 8 elements."},
-		"nine buckets": {`{"buckets":[` + strings.Repeat(good+",", 8) + good + `]}`, "/buckets",
-			"buckets must hold 1 to 8 elements."},
+		"nine buckets": {
+			`{"buckets":[` + strings.Repeat(good+",", 8) + good + `]}`, "/buckets",
+			"buckets must hold 1 to 8 elements.",
+		},
 		"zone 0":        {bucketJSON(0, "x"), "/zone_id", "zone_id must be 1 to 2147483647, is 0."},
 		"zone too high": {bucketJSON(1<<31, "x"), "/zone_id", "zone_id must be 1 to 2147483647, is 2147483648."},
 		"empty key":     {bucketJSON(1, ""), "/bucket_key", "bucket_key must not be empty."},
-		"long key": {bucketJSON(1, strings.Repeat("x", 256)), "/bucket_key",
-			"bucket_key must be at most 255 characters."},
+		"long key": {
+			bucketJSON(1, strings.Repeat("x", 256)), "/bucket_key",
+			"bucket_key must be at most 255 characters.",
+		},
 		"control character": {bucketJSON(1, "x\n"), "/bucket_key", "bucket_key must not contain control characters."},
 		"no address":        {bucketJSON(3, "x"), "/bucket_key", "bucket_key must be an IPv4 or IPv6 address in this zone."},
-		"another network": {bucketJSON(3, "2001:db8::/65"), "/bucket_key",
-			"bucket_key must be an address or a network of /64 in this zone."},
-		"empty attempt_id": {`{"zone_id":1,"bucket_key":"x","attempt_id":""}`, "/attempt_id",
-			"attempt_id must not be empty."},
+		"another network": {
+			bucketJSON(3, "2001:db8::/65"), "/bucket_key",
+			"bucket_key must be an address or a network of /64 in this zone.",
+		},
+		"empty attempt_id": {
+			`{"zone_id":1,"bucket_key":"x","attempt_id":""}`, "/attempt_id",
+			"attempt_id must not be empty.",
+		},
 		"attempt_id not ASCII": {
 			`{"attempt_id":"é","buckets":[` + good + `]}`, "/attempt_id",
 			"attempt_id must be 1 to 64 printable ASCII characters.",
 		},
 		"bucket without zone": {list(`{"bucket_key":"y"}`), "/buckets/1/zone_id", "bucket 1: zone_id is missing."},
 		"bucket without key":  {list(`{"zone_id":2}`), "/buckets/1/bucket_key", "bucket 1: bucket_key is missing."},
-		"bucket of zone 0": {list(bucketJSON(0, "x")), "/buckets/1/zone_id",
-			"bucket 1: zone_id must be 1 to 2147483647, is 0."},
+		"bucket of zone 0": {
+			list(bucketJSON(0, "x")), "/buckets/1/zone_id",
+			"bucket 1: zone_id must be 1 to 2147483647, is 0.",
+		},
 		"bucket of no key": {list(bucketJSON(1, "")), "/buckets/1/bucket_key", "bucket 1: bucket_key must not be empty."},
 		"bucket of no address": {
 			list(bucketJSON(3, "x")), "/buckets/1/bucket_key",
@@ -104,8 +116,10 @@ func TestChecksRefusesAWrongShapeWhole(t *testing.T) {
 		{`{"checks":[` + good + `,{"zone_id":"1","bucket_key":"x"}]}`, "/checks/1/zone_id"},
 		{`{"checks":[` + good + `,{"zone_id":1,"bucket_key":"x","note":1}]}`, "/checks/1/note"},
 		{`{"checks":[` + good + `,{"zone_id":1,"zone_id":2}]}`, "/checks/1/zone_id"},
-		{`{"checks":[` + good + `,{"buckets":[` + good + `,{"zone_id":1,"bucket_key":null}]}]}`,
-			"/checks/1/buckets/1/bucket_key"},
+		{
+			`{"checks":[` + good + `,{"buckets":[` + good + `,{"zone_id":1,"bucket_key":null}]}]}`,
+			"/checks/1/buckets/1/bucket_key",
+		},
 		{`{"checks":[` + good + `,null]}`, "/checks/1"},
 		{`{"checks":[` + good + `,{"buckets":{}}]}`, "/checks/1/buckets"},
 		{`{"checks":null}`, "/checks"},
@@ -136,8 +150,10 @@ func TestChecksAnswersEachFailedPartWithOwnProblem(t *testing.T) {
 		decisions := make([]service.Decision, len(checks))
 		for i, check := range checks {
 			verdict := service.Verdict{Bucket: check.Buckets[0], TxnID: 1, Rate: 1, Window: service.Lasting(time.Minute)}
-			decisions[i] = service.Decision{Err: errs[i], CheckedAt: service.At(time.Unix(1, 0)),
-				Verdicts: []service.Verdict{verdict}}
+			decisions[i] = service.Decision{
+				Err: errs[i], CheckedAt: service.At(time.Unix(1, 0)),
+				Verdicts: []service.Verdict{verdict},
+			}
 		}
 		return decisions, nil
 	})

@@ -89,8 +89,10 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 			Organization: []string{"Example"},
 		}}), "", 401},
 		"registered, as an issuer": {verified(named("x", "Example"), named("auth-1", "Example")), "", 401},
-		"not verified": {&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("auth-1", "Example")}},
-			"", 401},
+		"not verified": {
+			&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("auth-1", "Example")}},
+			"", 401,
+		},
 		"no certificate": {&tls.ConnectionState{}, "", 401},
 		"no TLS":         {nil, "", 401},
 	} {

@@ -12,8 +12,10 @@ func TestCheckRefusesWhatIsNotStrictJSON(t *testing.T) {
 	r.zones(t)
 	for name, test := range map[string]struct{ body, pointer, detail string }{
 		"unknown member": {`{"zone_id":1,"bucket_key":"secret","x":1}`, "/x", "not known"},
-		"unknown member in bucket": {`{"buckets":[{"zone_id":1,"bucket_key":"secret","rate":1}]}`, "/buckets/0/rate",
-			"not known"},
+		"unknown member in bucket": {
+			`{"buckets":[{"zone_id":1,"bucket_key":"secret","rate":1}]}`, "/buckets/0/rate",
+			"not known",
+		},
 		"member in another case": {`{"zone_id":1,"Bucket_Key":"secret"}`, "/Bucket_Key", "not known"},
 		"key as a member name":   {`{"zone_id":1,"secret@example.org":1}`, "", "not known"},
 		"long member name":       {`{"` + strings.Repeat("secret", 20) + `":1}`, "", "not known"},

@@ -67,8 +67,10 @@ func TestDegradedAnswerSaysSoAndNothingUnknown(t *testing.T) {
 // TestLogTellsSettingBlocksFromBucketBlocks asks a zone that blocks, and one in which a bucket is full.
 func TestLogTellsSettingBlocksFromBucketBlocks(t *testing.T) {
 	t.Parallel()
-	for zone, want := range map[int64]string{1: "allowed by on_failure", 2: "blocked by on_failure",
-		3: "blocked, because a bucket is full"} {
+	for zone, want := range map[int64]string{
+		1: "allowed by on_failure", 2: "blocked by on_failure",
+		3: "blocked, because a bucket is full",
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFaulty(nil)
 			f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(storeFunc(degraded),

@@ -128,7 +128,8 @@ func (d *description) template(path string) string {
 func (d *description) holds(t *testing.T, method, path string, got reply) {
 	t.Helper()
 	template, verb := d.template(path), strings.ToLower(method)
-	if method == http.MethodHead || template == pathGate || strings.HasPrefix(template, "/gate/") { // gates answer all methods
+	// Gates answer all methods.
+	if method == http.MethodHead || template == pathGate || strings.HasPrefix(template, "/gate/") {
 		verb = "get"
 	}
 	problemSchema := "/components/schemas/Problem"

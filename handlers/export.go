@@ -96,8 +96,10 @@ func (s *server) whileRunning(x *exchange) (context.Context, context.CancelFunc)
 }
 
 func errStopping() error {
-	return &requestError{kind: api.ErrNotReady,
-		detail: "This instance stops. Ask again: another one answers, or this one when it is back."}
+	return &requestError{
+		kind:   api.ErrNotReady,
+		detail: "This instance stops. Ask again: another one answers, or this one when it is back.",
+	}
 }
 
 type pageLimited struct {

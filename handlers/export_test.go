@@ -40,8 +40,10 @@ func (l *longHistory) History(ctx context.Context, q service.HistoryQuery) (serv
 	}
 	var page service.HistoryPage
 	for i := range q.Limit {
-		t := service.Txn{ID: q.Cursor + uint64(i) + 1, Bucket: service.Bucket{ZoneID: 1, Key: strings.Repeat("é", 255)},
-			Attempts: 1}
+		t := service.Txn{
+			ID: q.Cursor + uint64(i) + 1, Bucket: service.Bucket{ZoneID: 1, Key: strings.Repeat("é", 255)},
+			Attempts: 1,
+		}
 		page.Txns = append(page.Txns, t)
 	}
 	if page.Last = q.Cursor + uint64(q.Limit); l.err != nil || n < l.pages {

@@ -57,8 +57,10 @@ func TestNamedGateTakesItsKeysFromRequest(t *testing.T) {
 			t.Errorf("%v has %d, %v", bucket, peek.Velocity, err)
 		}
 	}
-	for i, path := range []string{"/gate/envoy", "/gate/envoy/", "/gate/envoy/app/login?deny=429&x=%zz",
-		"/gate/envoy/a//b/%2e%2e/c"} {
+	for i, path := range []string{
+		"/gate/envoy", "/gate/envoy/", "/gate/envoy/app/login?deny=429&x=%zz",
+		"/gate/envoy/a//b/%2e%2e/c",
+	} {
 		got := r.ask(t, http.MethodGet, path, "", "Authorization", "Basic Ym9iOnNlY3JldA==")
 		if want := []int{200, 200, 403, 403}[i]; got.status != want || got.status == 200 &&
 			got.header.Get("Content-Length") != "0" {

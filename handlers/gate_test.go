@@ -63,8 +63,10 @@ func TestAGateAnswersAnyMethodWithAnyBody(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, nil)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour})
-	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND",
-		"MKCOL", "anything"} {
+	for _, method := range []string{
+		"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND",
+		"MKCOL", "anything",
+	} {
 		body, headers := "", ofAlice()
 		if method != http.MethodHead && method != http.MethodTrace {
 			body, headers = strings.Repeat("x", 1<<10), append(headers, "Content-Type", "none")
@@ -209,7 +211,8 @@ func TestGatewayUsesAPIKeyAndWrongIs400(t *testing.T) {
 			!strings.Contains(p.Detail, "The gateway has not proved") {
 			t.Errorf("%s: %v %s", c.name, got.header, p.Detail)
 		}
-		if !logged[c.code] && !strings.Contains(text, `"level":"WARN","msg":"request refused"`) { // the same one is a line a second
+		// The same one is a line a second.
+		if !logged[c.code] && !strings.Contains(text, `"level":"WARN","msg":"request refused"`) {
 			t.Errorf("%s: logged %s", c.name, text)
 		}
 		logged[c.code] = true
@@ -273,18 +276,25 @@ func TestWebPagesCannotAskAGate(t *testing.T) {
 		header              map[string]string
 		refused             bool
 	}{
-		"a picture of a page": {"GET", "?zone=1&key=alice", "",
-			map[string]string{"Sec-Fetch-Site": "cross-site"}, true},
+		"a picture of a page": {
+			"GET", "?zone=1&key=alice", "",
+			map[string]string{"Sec-Fetch-Site": "cross-site"},
+			true,
+		},
 		"a form of a page": {"POST", "?zone=1&key=alice", "", foreign, true},
-		"its preflight": {"OPTIONS", "?zone=1&key=alice", "",
-			with("Access-Control-Request-Headers", "x-velocity-zone"), true},
+		"its preflight": {
+			"OPTIONS", "?zone=1&key=alice", "",
+			with("Access-Control-Request-Headers", "x-velocity-zone"), true,
+		},
 		"a page of a name that was rebound":   {"GET", "", "evil.example:8080", with("X-Velocity-Zone", "1"), true},
 		"a gateway that sends the headers":    {"GET", "", "", with("X-Velocity-Zone", "1"), false},
 		"a gateway that sends the client":     {"GET", "?zone=1&key=alice", "", with("X-Forwarded-For", "192.0.2.1"), false},
 		"a gateway that sends it by RFC 7239": {"GET", "?zone=1&key=alice", "", with("Forwarded", "for=192.0.2.1"), false},
 		"a gateway with a key":                {"GET", "?zone=1&key=alice", "", with("X-API-Key", "x"), false},
-		"a gateway that passes on a good name": {"GET", "?zone=1&key=alice", "login.example.org",
-			with("X-Forwarded-For", "192.0.2.1"), false},
+		"a gateway that passes on a good name": {
+			"GET", "?zone=1&key=alice", "login.example.org",
+			with("X-Forwarded-For", "192.0.2.1"), false,
+		},
 		"no browser": {"GET", "?zone=1&key=alice", "", nil, false},
 	} {
 		if _, ok := c.header["X-Velocity-Zone"]; ok {

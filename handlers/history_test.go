@@ -48,8 +48,10 @@ func startHistoricBy(t *testing.T, by func(*testing.T, http.Handler) *running, c
 func (h historic) record(t *testing.T, zone int64, keys ...string) {
 	t.Helper()
 	for i, key := range keys {
-		check := service.Check{AttemptID: fmt.Sprintf("%d %d %d", h.moved.Load()/int64(time.Minute), zone, i),
-			Buckets: []service.Bucket{{ZoneID: zone, Key: key}}}
+		check := service.Check{
+			AttemptID: fmt.Sprintf("%d %d %d", h.moved.Load()/int64(time.Minute), zone, i),
+			Buckets:   []service.Bucket{{ZoneID: zone, Key: key}},
+		}
 		if _, err := h.CheckAll(t.Context(), service.Call{Checks: []service.Check{check}}); err != nil {
 			t.Fatal(err)
 		}
@@ -94,8 +96,10 @@ func TestWrongQueriesOfTheHistoryAreRefused(t *testing.T) {
 			t.Errorf("%s: %q says nothing about %s", query, p.Detail, about)
 		}
 	}
-	for _, query := range []string{"since=2026-01-01T00:00:00Z", "order=asc", "limit=1", "before=1", "format=csv",
-		"after=x"} {
+	for _, query := range []string{
+		"since=2026-01-01T00:00:00Z", "order=asc", "limit=1", "before=1", "format=csv",
+		"after=x",
+	} {
 		h.get(t, "/v1/txns/follow?"+query).refused(t, http.StatusBadRequest, "invalid_request")
 	}
 	for _, id := range []string{"", "x", "-1", "18446744073709551616", "1 "} {
@@ -115,8 +119,10 @@ func TestBoundCallerSeesHistoryOfItsZonesAlone(t *testing.T) {
 	if keysOf(got.Txns) != "c b a" || got.Txns[1].ZoneID != 1 || got.Txns[2].ZoneID != 1 || got.Txns[0].AttemptID != "" {
 		t.Errorf("he sees %+v", got.Txns)
 	}
-	for _, path := range []string{"/v1/txns?zone=2", "/v1/txns?zone=1&zone=2", "/v1/txns?zone=2&format=csv",
-		"/v1/txns/follow?zone=2"} {
+	for _, path := range []string{
+		"/v1/txns?zone=2", "/v1/txns?zone=1&zone=2", "/v1/txns?zone=2&format=csv",
+		"/v1/txns/follow?zone=2",
+	} {
 		g.ask(t, "GET", path, "", headers...).refused(t, http.StatusForbidden, "missing_scope")
 	}
 	whole := g.ask(t, "GET", "/v1/txns", "", unbound...).page(t)

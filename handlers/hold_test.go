@@ -64,8 +64,10 @@ func (c *deafCaller) ask(t *testing.T, method, path string) {
 	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // a bytes.Buffer takes all
 	}
-	head := http2.HeadersFrameParam{StreamID: c.next, BlockFragment: block.Bytes(), EndStream: method != http.MethodPost,
-		EndHeaders: true}
+	head := http2.HeadersFrameParam{
+		StreamID: c.next, BlockFragment: block.Bytes(), EndStream: method != http.MethodPost,
+		EndHeaders: true,
+	}
 	if err := c.WriteHeaders(head); err != nil {
 		t.Fatal(err)
 	}

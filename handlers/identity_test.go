@@ -40,8 +40,10 @@ func TestACallerIsToldWhoHeIs(t *testing.T) {
 
 func TestOpenServiceSaysEverythingIsAllowedToAll(t *testing.T) {
 	t.Parallel()
-	want := access.Identity{IsOpen: true, Caller: access.Caller{Scopes: []access.Scope{access.ScopeAdmin}},
-		Principal: "ann"}
+	want := access.Identity{
+		IsOpen: true, Caller: access.Caller{Scopes: []access.Scope{access.ScopeAdmin}},
+		Principal: "ann",
+	}
 	if got := start(t, nil).callerOf(t, "X-Forwarded-User", "ann"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

@@ -20,7 +20,8 @@ func TestJSONRateLimitAnswersMatchEnvoysOwnService(t *testing.T) {
 	t.Parallel()
 	r := startGate(t, nil)
 	for i, want := range []int{200, 200, 429} {
-		got := r.ask(t, http.MethodPost, "/json", limitsOf("alice"), "Content-Type", "application/x-www-form-urlencoded") // as curl -d
+		// As curl -d.
+		got := r.ask(t, http.MethodPost, "/json", limitsOf("alice"), "Content-Type", "application/x-www-form-urlencoded")
 		code := map[int]string{200: `"overallCode":"OK"`, 429: `"overallCode":"OVER_LIMIT"`}[want]
 		if got.status != want || !strings.Contains(strings.ReplaceAll(got.body, " ", ""), code) ||
 			(got.header.Get("Retry-After") != "") != (want == 429) ||
@@ -44,8 +45,10 @@ func TestJSONRateLimitAnswersMatchEnvoysOwnService(t *testing.T) {
 		t, http.StatusRequestEntityTooLarge, "payload_too_large")
 	r.ask(t, http.MethodPost, "/json", limitsOf("bob"), "Sec-Fetch-Site", "cross-site").refused(t, http.StatusForbidden,
 		"foreign_origin")
-	for _, line := range []string{`"route":"/json","status":429`,
-		`"msg":"request refused","method":"POST","route":"/json","status":400`} {
+	for _, line := range []string{
+		`"route":"/json","status":429`,
+		`"msg":"request refused","method":"POST","route":"/json","status":400`,
+	} {
 		if !strings.Contains(r.log.String(), line) {
 			t.Errorf("the log has no line with %s: %s", line, r.log.String())
 		}

@@ -41,8 +41,10 @@ func (s *server) showDenied(x *exchange, zoneID int64) error {
 		text, lines, err := s.denied(ctx, zoneID)
 		switch {
 		case errors.Is(err, service.ErrConflict):
-			return &requestError{kind: service.ErrConflict,
-				detail: strings.TrimPrefix(err.Error(), service.ErrConflict.Error()+": ")}
+			return &requestError{
+				kind:   service.ErrConflict,
+				detail: strings.TrimPrefix(err.Error(), service.ErrConflict.Error()+": "),
+			}
 		case err != nil:
 			return notFound(err, noZone(zoneID))
 		}

@@ -38,20 +38,28 @@ func TestEachRequestIsOneLine(t *testing.T) {
 		{
 			"POST", "/v1/checks", `{"checks":[` + bucketJSON(2, "secret1") + `,` + both + `,{},` + bucketJSON(9, "secret1") +
 				`]}`,
-			map[string]any{"route": "/v1/checks", "checks": 4.0, "blocked_checks": 2.0, "refused_checks": 2.0,
-				"zone_ids": "[2 1 9]"},
+			map[string]any{
+				"route": "/v1/checks", "checks": 4.0, "blocked_checks": 2.0, "refused_checks": 2.0,
+				"zone_ids": "[2 1 9]",
+			},
 		},
 		{"GET", "/v1/zones", "", map[string]any{"method": "GET", "route": "/v1/zones"}},
 		{"GET", "/v1/zones/1?q=secret3", "", map[string]any{"route": "/v1/zones/:id", "zone_ids": "[1]"}},
-		{"GET", "/v1/txns/2", "",
-			map[string]any{"route": "/v1/txns/:id", "txn_id": "2", "zone_ids": "[2]", "blocked": false}},
+		{
+			"GET", "/v1/txns/2", "",
+			map[string]any{"route": "/v1/txns/:id", "txn_id": "2", "zone_ids": "[2]", "blocked": false},
+		},
 		{"GET", "/v1/zones/2/overrides/7", "", map[string]any{"override_id": "7", "zone_ids": "[2]", "status": 404.0}},
-		{"GET", "/v1/zones/1/buckets/%73ecret%2Fsecret?secret", "",
-			map[string]any{"route": "/v1/zones/:id/buckets/:key", "status": 200.0}},
+		{
+			"GET", "/v1/zones/1/buckets/%73ecret%2Fsecret?secret", "",
+			map[string]any{"route": "/v1/zones/:id/buckets/:key", "status": 200.0},
+		},
 		{"GET", "/v1/zones/1/buckets/secret/x", "", map[string]any{"status": 404.0}},
 		{"POST", "/v1/zones/1/buckets/secret/release", `{"reason":"the secret told"}`, map[string]any{"status": 200.0}},
-		{"POST", "/v1/zones/1/overrides", `{"bucket_key":"secret","action":"deny","reason":"secret"}`,
-			map[string]any{"status": 201.0}},
+		{
+			"POST", "/v1/zones/1/overrides", `{"bucket_key":"secret","action":"deny","reason":"secret"}`,
+			map[string]any{"status": 201.0},
+		},
 		{"POST", "/v1/check", `{"zone_id":1,"bucket_key":"secret","attempt_id":"secret"}`, map[string]any{"status": 200.0}},
 		{"GET", "/secret3", "", map[string]any{"route": "", "status": 404.0, "code": "route_not_found"}},
 		{"GET", "/v1/zones/1/secret3", "", map[string]any{"route": "", "status": 404.0}},

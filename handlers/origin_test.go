@@ -32,8 +32,10 @@ func TestRequestsOfForeignWebPagesAreRefused(t *testing.T) {
 		refused bool
 	}{
 		"no browser": {nil, false},
-		"cross-site": {map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
-			true},
+		"cross-site": {
+			map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+			true,
+		},
 		"same-site":                 {map[string]string{"Sec-Fetch-Site": "same-site", "Origin": "http://127.0.0.1:1"}, true},
 		"same-origin":               {map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "http://" + own}, false},
 		"typed in":                  {map[string]string{"Sec-Fetch-Site": "none"}, false},
@@ -104,8 +106,15 @@ func TestEveryRequestOnConnectionHasItsHostChecked(t *testing.T) {
 	for _, c := range []struct {
 		host string
 		want int
-	}{{"a", 200}, {"a", 200}, {"evil.example", 403}, {"a", 200}, {"b", 200}, {"evil.example", 403},
-		{"evil.example", 403}} {
+	}{
+		{"a", 200},
+		{"a", 200},
+		{"evil.example", 403},
+		{"a", 200},
+		{"b", 200},
+		{"evil.example", 403},
+		{"evil.example", 403},
+	} {
 		l.MustAsk(t, strings.Replace(handlerstest.Asks("/v1/check", bucketJSON(1, "alice")), "Host: a\r\n",
 			"Host: "+c.host+"\r\n", 1), c.want)
 	}

@@ -96,8 +96,10 @@ func TestOverridePointsAtWhatIsWrong(t *testing.T) {
 		{2, `{"prefix":"","action":"allow"}`, "/prefix", "such as 203.0.113.0/24"},
 		{2, `{"prefix":"203.0.113.7/24","action":"allow"}`, "/prefix", "write 203.0.113.0/24"},
 		{1, `{"bucket_key":"a","action":"limit","window":60}`, "/rate", "rate is missing"},
-		{1, `{"bucket_key":"a","action":"limit","rate":1,"window":60,"period_anchor":3}`, "/period_anchor",
-			"a limit with a window slides"},
+		{
+			1, `{"bucket_key":"a","action":"limit","rate":1,"window":60,"period_anchor":3}`, "/period_anchor",
+			"a limit with a window slides",
+		},
 		{1, `{"bucket_key":"a","action":"limit","rate":1,"period_anchor":32}`, "/period_anchor", "1 to 31"},
 		{1, `{"bucket_key":"a","action":"allow","period_anchor":3}`, "/period_anchor", "action limit alone"},
 		{1, `{"bucket_key":"a","action":"limit","rate":-1,"window":60}`, "/rate", "0 to 1000000"},

@@ -18,10 +18,14 @@ func TestRateLimitHeadersTellEndOfPeriod(t *testing.T) {
 		limit string
 	}{
 		"room": {func(*service.Verdict) {}, `"1";r=2;t=324000`},
-		"full": {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter.Duration = 5, true, 90*time.Hour },
-			`"1";r=0;t=324000`},
-		"locked for more": {func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter.Duration = 5, true, 95*time.Hour },
-			`"1";r=0;t=342000`},
+		"full": {
+			func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter.Duration = 5, true, 90*time.Hour },
+			`"1";r=0;t=324000`,
+		},
+		"locked for more": {
+			func(v *service.Verdict) { v.Velocity, v.Blocked, v.RetryAfter.Duration = 5, true, 95*time.Hour },
+			`"1";r=0;t=342000`,
+		},
 	} {
 		v := service.Verdict{
 			Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.Lasting(service.PeriodMonth.Length()), Velocity: 3,
@@ -39,8 +43,10 @@ func TestRateLimitHeadersTellEndOfPeriod(t *testing.T) {
 func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 	t.Parallel()
 	free := func(zone int64, key string, velocity int) service.Verdict {
-		return service.Verdict{Bucket: bucketOf(zone, key), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute),
-			Velocity: velocity}
+		return service.Verdict{
+			Bucket: bucketOf(zone, key), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute),
+			Velocity: velocity,
+		}
 	}
 	blocked := func(zone int64, key string, wait time.Duration) service.Verdict {
 		v := free(zone, key, 5)
@@ -63,8 +69,10 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 			[]service.Verdict{free(1, "secret", 5)}, `"1";q=5;w=60`, `"1";r=0`, "",
 		},
 		"a zone that only watches": {
-			[]service.Verdict{{Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute),
-				Velocity: 5, WouldBlock: true}},
+			[]service.Verdict{{
+				Bucket: bucketOf(1, "secret"), TxnID: 1, Rate: 5, Window: service.Lasting(time.Minute),
+				Velocity: 5, WouldBlock: true,
+			}},
 			`"1";q=5;w=60`, `"1";r=0`, "",
 		},
 		"blocked": {
@@ -93,8 +101,10 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 			"", "", "3600",
 		},
 		"rate 0": {
-			[]service.Verdict{{Bucket: bucketOf(1, "x"), TxnID: 1, Window: service.Lasting(time.Hour), Blocked: true,
-				RetryAfter: service.Lasting(time.Hour)}},
+			[]service.Verdict{{
+				Bucket: bucketOf(1, "x"), TxnID: 1, Window: service.Lasting(time.Hour), Blocked: true,
+				RetryAfter: service.Lasting(time.Hour),
+			}},
 			`"1";q=0;w=3600`, `"1";r=0;t=3600`, "3600",
 		},
 	} {

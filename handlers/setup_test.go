@@ -75,8 +75,10 @@ func withAll(o Options) Options {
 		_, _ = io.WriteString(w, "velocityd_ready 1\n")
 	})
 	o.Examine = func(context.Context) ([]service.Diagnosis, error) {
-		return []service.Diagnosis{{Level: "ok", About: "zones", Is: "nothing is unusual"},
-			{Level: "fault", About: "clock", Is: "late", Do: "set it"}}, nil
+		return []service.Diagnosis{
+			{Level: "ok", About: "zones", Is: "nothing is unusual"},
+			{Level: "fault", About: "clock", Is: "late", Do: "set it"},
+		}, nil
 	}
 	return o
 }

@@ -124,8 +124,10 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 		wants       string
 	}{
 		"large ones": {smallBody + 1, 2, "of the 4 large bodies that are allowed at once, this caller has its share, 2"},
-		"many": {smallBody, MostOfACall / smallBody,
-			"bytes of bodies and answers in memory that are allowed at once, this caller has its share"},
+		"many": {
+			smallBody, MostOfACall / smallBody,
+			"bytes of bodies and answers in memory that are allowed at once, this caller has its share",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

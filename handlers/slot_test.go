@@ -185,14 +185,20 @@ func TestSlotIsGivenBackHoweverRequestEnds(t *testing.T) {
 		want    int
 	}{
 		"answered": {request: whole, want: http.StatusOK},
-		"no JSON": {request: handlerstest.Asks("/v1/checks", strings.Repeat("?", smallBody+1)),
-			want: http.StatusBadRequest},
+		"no JSON": {
+			request: handlerstest.Asks("/v1/checks", strings.Repeat("?", smallBody+1)),
+			want:    http.StatusBadRequest,
+		},
 		"wrong route": {request: handlerstest.Asks("/v1/check", large("alice")), want: http.StatusBadRequest},
-		"too large": {request: handlerstest.InChunks("/v1/checks", strings.Repeat(" ", maxBody+1)),
-			want: http.StatusRequestEntityTooLarge},
+		"too large": {
+			request: handlerstest.InChunks("/v1/checks", strings.Repeat(" ", maxBody+1)),
+			want:    http.StatusRequestEntityTooLarge,
+		},
 		"fault": {request: handlerstest.Asks("/v1/checks", large("fails")), want: http.StatusInternalServerError},
-		"panic": {request: handlerstest.Asks("/v1/checks", large("panics")),
-			want: http.StatusInternalServerError},
+		"panic": {
+			request: handlerstest.Asks("/v1/checks", large("panics")),
+			want:    http.StatusInternalServerError,
+		},
 		"leaves in between": {request: whole[:smallBody], leaves: true},
 		"does not listen":   {request: whole, leaves: true},
 	} {
@@ -239,7 +245,8 @@ func TestUselessLargeBodyDelaysReadingTheNext(t *testing.T) {
 
 func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 	t.Parallel()
-	many := strings.Repeat(bucketJSON(1, "alice")+",", 200) + large("alice")[len(`{"checks":[`):] // answered by more than a buffer holds
+	// Answered by more than a buffer holds.
+	many := strings.Repeat(bucketJSON(1, "alice")+",", 200) + large("alice")[len(`{"checks":[`):]
 	for name, request := range map[string]string{
 		"to read":  handlerstest.Asks("/v1/checks", `{"checks":[`+many),
 		"to write": handlerstest.Asks("/v1/checks", large("alice"))[:smallBody],

@@ -32,8 +32,10 @@ func (s *server) addWebhook(x *exchange) error {
 	if err := s.read(x, &request); err != nil {
 		return err
 	}
-	wanted := webhook.Webhook{URL: request.URL, Types: request.Types, Zones: request.Zones,
-		Description: request.Description}
+	wanted := webhook.Webhook{
+		URL: request.URL, Types: request.Types, Zones: request.Zones,
+		Description: request.Description,
+	}
 	if err := wanted.Validate(); err != nil {
 		return pointAtField(err)
 	}

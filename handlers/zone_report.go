@@ -89,10 +89,14 @@ func reportQuery(raw string, now time.Time) (q service.ZoneReportQuery, err erro
 func setReport(q *service.ZoneReportQuery, name, text string) (err error) {
 	instants := map[string]*time.Time{"since": &q.Since.Time, "until": &q.Until.Time}
 	zones := map[string]*int64{"users_zone": &q.UsersZone, "addresses_zone": &q.AddressesZone}
-	numbers := map[string]*int{"spray_users": &q.Spray.Least, "sources": &q.Sources.Least, "keys": &q.Keys,
-		"most_rows": &q.MostRows}
-	lengths := map[string]*time.Duration{"spray_within": &q.Spray.Within.Duration,
-		"sources_within": &q.Sources.Within.Duration}
+	numbers := map[string]*int{
+		"spray_users": &q.Spray.Least, "sources": &q.Sources.Least, "keys": &q.Keys,
+		"most_rows": &q.MostRows,
+	}
+	lengths := map[string]*time.Duration{
+		"spray_within":   &q.Spray.Within.Duration,
+		"sources_within": &q.Sources.Within.Duration,
+	}
 	if at := instants[name]; at != nil {
 		*at, err = bound(name, text)
 		return err

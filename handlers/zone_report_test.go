@@ -43,8 +43,10 @@ func TestReportNamesNoZoneBeyondCallersReach(t *testing.T) {
 	g := guard(t)
 	headers, desk := g.as("shop", []int64{1}, access.ScopeHistory), g.as("desk", nil, access.ScopePeek)
 	g.ask(t, "GET", "/v1/zones/1/report", "", headers...).answered(t, http.StatusOK)
-	for _, path := range []string{"/v1/zones/2/report", "/v1/zones/1/report?users_zone=1&addresses_zone=2",
-		"/v1/zones/1/report?users_zone=2&addresses_zone=1"} {
+	for _, path := range []string{
+		"/v1/zones/2/report", "/v1/zones/1/report?users_zone=1&addresses_zone=2",
+		"/v1/zones/1/report?users_zone=2&addresses_zone=1",
+	} {
 		g.ask(t, "GET", path, "", headers...).refused(t, http.StatusForbidden, "missing_scope")
 	}
 	g.ask(t, "GET", "/v1/zones/1/report", "", desk...).refused(t, http.StatusForbidden, "missing_scope")

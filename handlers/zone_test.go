@@ -47,8 +47,10 @@ func TestPutZonePointsAtWhatIsWrong(t *testing.T) {
 
 func TestEveryBodyMemberCanBePointedAt(t *testing.T) {
 	t.Parallel()
-	for _, schema := range []string{"ShortCheck", "OutcomeRequest", "Report", "ZoneRequest", "OverrideRequest",
-		"ReleaseRequest"} {
+	for _, schema := range []string{
+		"ShortCheck", "OutcomeRequest", "Report", "ZoneRequest", "OverrideRequest",
+		"ReleaseRequest",
+	} {
 		members, _ := described(t).part("components", "schemas", schema, "properties")
 		for _, name := range names(members) {
 			if !isMember(name) {

@@ -47,8 +47,10 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 				"INSERT" + override + "(1, 'b', 'deny', NULL, NULL) ON DUPLICATE KEY UPDATE action = 'allow'",
 				"override update 1 - none>none deny>allow",
 			},
-			{"REPLACE" + override + "(1, 'b', 'deny', NULL, NULL)",
-				"override delete 1 - none>none allow>-; override insert 1 - none>none ->deny"},
+			{
+				"REPLACE" + override + "(1, 'b', 'deny', NULL, NULL)",
+				"override delete 1 - none>none allow>-; override insert 1 - none>none ->deny",
+			},
 			{"SET @velocityd_principal = REPEAT('é', 200)", ""},
 			{"DELETE FROM zone_override", "override delete 1 " + strings.Repeat("é", 128) + " none>none allow>-; " +
 				"override delete 1 " + strings.Repeat("é", 128) + " none>none deny>-"},

@@ -60,7 +60,8 @@ func TestPublicProceduresKeepTheirContract(t *testing.T) {
 				"information_schema.parameters WHERE specific_schema = DATABASE() AND specific_name = ? ORDER BY "+
 				"ordinal_position", c.name)
 			got := strings.ReplaceAll(strings.Join(parameters, ", "), "p=", "")
-			got = strings.NewReplacer("int(11)", "int", "bigint(20)", "bigint", "longtext", "json").Replace(got) // MariaDB's words
+			// MariaDB's words.
+			got = strings.NewReplacer("int(11)", "int", "bigint(20)", "bigint", "longtext", "json").Replace(got)
 			if got != c.parameters {
 				t.Errorf("%s takes (%s), want (%s)", c.name, got, c.parameters)
 			}

@@ -290,8 +290,10 @@ func (s Schema) faultOf(p part) (f Fault, is bool) {
 		if have == nil {
 			return Fault{p.table + " has no column " + p.name, change + "ADD " + p.definition}, true
 		}
-		return Fault{p.table + " has another column " + p.name + " than this program makes",
-			change + "MODIFY " + p.definition}, true
+		return Fault{
+			p.table + " has another column " + p.name + " than this program makes",
+			change + "MODIFY " + p.definition,
+		}, true
 	case "KEY":
 		drop, name = "DROP INDEX "+p.name, "index "+p.name
 		if p.name == "PRIMARY" {

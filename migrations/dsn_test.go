@@ -59,8 +59,10 @@ func TestAnEngineThatIsAwayIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, address := range []string{"tcp(" + closed.Addr().String() + ")",
-		"unix(" + filepath.Join(t.TempDir(), "none.sock") + ")"} {
+	for _, address := range []string{
+		"tcp(" + closed.Addr().String() + ")",
+		"unix(" + filepath.Join(t.TempDir(), "none.sock") + ")",
+	} {
 		for call, err := range each(t.Context(), "admin:hunter2@"+address+"/velocityd") {
 			if err == nil || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s at %s: got %v, want an error without the password", call, address, err)

@@ -107,7 +107,8 @@ func upSteps(ctx context.Context, dsn string) (Change, error) {
 // rows already, that is left to the runner of retention, which tells of what it cannot do.
 func (t *target) makePartitions(ctx context.Context) error {
 	_, err := t.conn.ExecContext(ctx, "CALL retain_task('partitions_ahead', '')")
-	if number := numberOf(err); number == errLockWait || number >= firstOwnError { // an ALTER has waited for a reader for too long
+	// An ALTER has waited for a reader for too long.
+	if number := numberOf(err); number == errLockWait || number >= firstOwnError {
 		return nil
 	}
 	if err != nil {

@@ -187,15 +187,23 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 				"1: 4/8, 1: 6/0, 1, 2",
 			},
 			{"UPDATE zone_override SET prefix = '10.0.0.0/16' WHERE prefix = '10.0.0.0/8'", "1: 4/8, 1: 4/16, 1: 6/0, 1, 2"},
-			{"UPDATE zone_override SET prefix = 'fe80::/16' WHERE prefix = '11.0.0.0/8'",
-				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"UPDATE zone_override SET prefix = NULL, bucket_key = '10.1.1.3' WHERE prefix = '::/0'",
-				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
+			{
+				"UPDATE zone_override SET prefix = 'fe80::/16' WHERE prefix = '11.0.0.0/8'",
+				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2",
+			},
+			{
+				"UPDATE zone_override SET prefix = NULL, bucket_key = '10.1.1.3' WHERE prefix = '::/0'",
+				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2",
+			},
 			{"UPDATE zone_override SET action = 'allow', reason = 'all'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"REPLACE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, NULL, '10.0.0.0/16', 'deny')",
-				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"INSERT" + into + "(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE action = 'allow'",
-				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
+			{
+				"REPLACE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, NULL, '10.0.0.0/16', 'deny')",
+				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2",
+			},
+			{
+				"INSERT" + into + "(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE action = 'allow'",
+				"1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2",
+			},
 			{
 				"INSERT" + into + "(1, NULL, '10.0.0.0/16', 'deny') ON DUPLICATE KEY UPDATE prefix = '10.0.0.0/17'",
 				"1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2",
@@ -350,7 +358,8 @@ func TestTheLastOverrideGoesWhileAnotherComes(t *testing.T) {
 			enginetest.Exec(t, goes, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
 			enginetest.Exec(t, comes, "START TRANSACTION")
 			enginetest.Exec(t, comes, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '10.0.0.0/8', 'deny')")
-			enginetest.Exec(t, goes, "DELETE FROM zone_override WHERE zone_id = 1 AND bucket_key = '10.1.1.1'") // waits for nobody
+			// Waits for nobody.
+			enginetest.Exec(t, goes, "DELETE FROM zone_override WHERE zone_id = 1 AND bucket_key = '10.1.1.1'")
 			enginetest.Exec(t, comes, "COMMIT")
 			if n := d.Count(
 				t, "SELECT overridden = EXISTS (SELECT 1 FROM zone_override) FROM zone_master WHERE id = 1"); n != 1 {

@@ -206,12 +206,16 @@ func (p portable) left(ctx context.Context) (list []Routine, err error) {
 	for _, look := range []struct{ kind, statement string }{
 		{"TRIGGER", "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()"},
 		{"VIEW", "SELECT table_name FROM information_schema.views WHERE table_schema = DATABASE()"},
-		{"PROCEDURE",
+		{
+			"PROCEDURE",
 			"SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() AND routine_type = " +
-				"'PROCEDURE'"},
-		{"FUNCTION",
+				"'PROCEDURE'",
+		},
+		{
+			"FUNCTION",
 			"SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() AND routine_type = " +
-				"'FUNCTION'"},
+				"'FUNCTION'",
+		},
 	} {
 		names, err := Column(ctx, p.conn, look.statement)
 		if err != nil {

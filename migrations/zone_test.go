@@ -154,7 +154,8 @@ func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 			{"UPDATE zone_master SET revision = 0, narrowed_at = " + old + ", key_kind = 'opaque'", "6", "1"},
 			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 8, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate), " +
 				"revision = 40", "7", "1"},
-			{"REPLACE INTO zone_master (id, rate, `window`, revision) VALUES (1, 9, 60, 40)", "1", "1"}, // a new zone over a former one's id
+			// A new zone over a former one's id.
+			{"REPLACE INTO zone_master (id, rate, `window`, revision) VALUES (1, 9, 60, 40)", "1", "1"},
 			{"UPDATE zone_master SET rate = 8", "2", "1"},
 			{"DELETE FROM zone_master", "", ""},
 			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)", "1", "1"}, // over a former one's id

@@ -10,8 +10,10 @@ import (
 
 func TestBlockedAttemptsCountInLastTxnOfSeries(t *testing.T) {
 	t.Parallel()
-	full := service.Series{Began: noon().Add(-time.Minute), Txns: 2, TxnID: 77, TxnAt: noon().Add(-time.Second),
-		Reason: service.ReasonFull}
+	full := service.Series{
+		Began: noon().Add(-time.Minute), Txns: 2, TxnID: 77, TxnAt: noon().Add(-time.Second),
+		Reason: service.ReasonFull,
+	}
 	changed := func(change func(*service.Series)) service.Series {
 		s := full
 		change(&s)

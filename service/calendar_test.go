@@ -73,8 +73,10 @@ func TestShortPeriodsAreMultiplesOfTheirLength(t *testing.T) {
 	for range 20_000 {
 		period := []service.Period{"second", "minute", "hour", "day"}[random.IntN(4)]
 		length := map[service.Period]int64{"second": 1, "minute": 60, "hour": 3600, "day": 86400}[period]
-		calendar := service.Calendar{Period: period,
-			Offset: random.IntN(2*service.MaxPeriodOffset+1) - service.MaxPeriodOffset}
+		calendar := service.Calendar{
+			Period: period,
+			Offset: random.IntN(2*service.MaxPeriodOffset+1) - service.MaxPeriodOffset,
+		}
 		nth := random.Int64N(4_000_000_000 / length)
 		begin := time.Unix(nth*length-int64(calendar.Offset)*60, 0).UTC()
 		wantBounds(t, calendar, begin, begin.Add(time.Duration(length)*time.Second))

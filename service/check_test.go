@@ -32,8 +32,11 @@ func TestCheckValidateKnowsEveryLimit(t *testing.T) {
 		{"a bad key", check(at(1, "secret\n"), at(2, "secret")), "bucket 0: invalid: bucket_key"},
 		{"with the longest attempt id", service.Check{Buckets: many(1).Buckets, AttemptID: strings.Repeat("x", 64)}, ""},
 		{"with every character of one", service.Check{Buckets: many(1).Buckets, AttemptID: " !\"09AZaz~"}, ""},
-		{"with one that is too long", service.Check{Buckets: many(1).Buckets, AttemptID: strings.Repeat("x", 65)},
-			"attempt_id"},
+		{
+			"with one that is too long",
+			service.Check{Buckets: many(1).Buckets, AttemptID: strings.Repeat("x", 65)},
+			"attempt_id",
+		},
 		{"with a control character in it", service.Check{Buckets: many(1).Buckets, AttemptID: "secret\x1f"}, "attempt_id"},
 		{"with DEL in it", service.Check{Buckets: many(1).Buckets, AttemptID: "secret\x7f"}, "attempt_id"},
 		{"with more than ASCII in it", service.Check{Buckets: many(1).Buckets, AttemptID: "secreté"}, "attempt_id"},

@@ -63,10 +63,18 @@ func TestDecideCountsWhatIsYoungerThanTheWindow(t *testing.T) {
 		{"later than now: the clock stepped back", 1, []time.Duration{-10 * time.Minute}, true, 1, 70 * time.Minute},
 		{"later than now by more than the window", 1, []time.Duration{-2 * time.Hour}, true, 1, 3 * time.Hour},
 		{"room for one", 3, []time.Duration{time.Minute, 2 * time.Hour, time.Hour - us}, false, 3, 0},
-		{"full, and older ones out", 2, []time.Duration{9 * time.Hour, 40 * time.Minute, time.Hour, 10 * time.Minute}, true,
-			2, 20 * time.Minute},
-		{"history in any order", 2, []time.Duration{10 * time.Minute, 9 * time.Hour, 40 * time.Minute, time.Hour}, true, 2,
-			20 * time.Minute},
+		{
+			"full, and older ones out", 2,
+			[]time.Duration{9 * time.Hour, 40 * time.Minute, time.Hour, 10 * time.Minute},
+			true,
+			2, 20 * time.Minute,
+		},
+		{
+			"history in any order", 2,
+			[]time.Duration{10 * time.Minute, 9 * time.Hour, 40 * time.Minute, time.Hour},
+			true, 2,
+			20 * time.Minute,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -20,22 +20,23 @@ func TestKeyRuleNormalizesUsernames(t *testing.T) {
 			"bob", "Bob", "BOB", " bob ", "\u00a0bob\u3000", "\tbob", "\uff22\uff4f\uff42",
 			"\U0001d401\U0001d428\U0001d41b",
 		},
-		"strasse":                 {"straße", "STRASSE", "straẞe", "Strasse"},
-		"é":                       {"é", "e\u0301", "É", "E\u0301"},
-		"i\u0307":                 {"İ", "i\u0307", "I\u0307"},
-		"i":                       {"i", "I"},
-		"ı":                       {"ı"},
-		"office":                  {"o\ufb03ce", "OFFICE"},
-		"σσ":                      {"ΣΣ", "σς", "ςΣ"},
-		"k":                       {"\u212a", "K"},
-		"\u00e5":                  {"\u212b", "A\u030a", "Å"},
-		"1":                       {"\u00b9", "\u2460", "\uff11"},
-		"한":                       {"한", "\u1112\u1161\u11ab"},
-		"a b":                     {"A\u2003b", "a b"},
-		"ss":                      {"ß", "SS", "\u017f\u017f"},
-		"":                        {"", " ", "\u3000\u00a0"},
-		"1_42":                    {"1_42"},
-		"\u0301bob":               {"\u0301Bob\u200b", "\u0301b\u034fo\ufe0fb\U000e0101", "\u2060\u0301bob\u00ad"}, // not shown
+		"strasse": {"straße", "STRASSE", "straẞe", "Strasse"},
+		"é":       {"é", "e\u0301", "É", "E\u0301"},
+		"i\u0307": {"İ", "i\u0307", "I\u0307"},
+		"i":       {"i", "I"},
+		"ı":       {"ı"},
+		"office":  {"o\ufb03ce", "OFFICE"},
+		"σσ":      {"ΣΣ", "σς", "ςΣ"},
+		"k":       {"\u212a", "K"},
+		"\u00e5":  {"\u212b", "A\u030a", "Å"},
+		"1":       {"\u00b9", "\u2460", "\uff11"},
+		"한":       {"한", "\u1112\u1161\u11ab"},
+		"a b":     {"A\u2003b", "a b"},
+		"ss":      {"ß", "SS", "\u017f\u017f"},
+		"":        {"", " ", "\u3000\u00a0"},
+		"1_42":    {"1_42"},
+		// Not shown.
+		"\u0301bob":               {"\u0301Bob\u200b", "\u0301b\u034fo\ufe0fb\U000e0101", "\u2060\u0301bob\u00ad"},
 		"\u13a0":                  {"\u13a0", "\uab70"},
 		"\u03c9\u03b9":            {"\u1ff3", "\u1ffc"},
 		strings.Repeat("ffi", 85): {strings.Repeat("\ufb03", 85)},
@@ -226,8 +227,11 @@ func TestKeyRuleNormalizesAddresses(t *testing.T) { //nolint:funlen // one table
 
 func TestKeyRuleLeavesOpaqueKeysAlone(t *testing.T) {
 	t.Parallel()
-	for _, rule := range []service.KeyRule{{}, {Kind: service.KeyOpaque},
-		{Kind: service.KeyOpaque, IPv4Prefix: 8, IPv6Prefix: 8}} {
+	for _, rule := range []service.KeyRule{
+		{},
+		{Kind: service.KeyOpaque},
+		{Kind: service.KeyOpaque, IPv4Prefix: 8, IPv6Prefix: 8},
+	} {
 		for _, key := range []string{"Bob", " bob ", "::FFFF:203.0.113.9", "e\u0301", "", "\xff"} {
 			if got, err := rule.Normalize(key); err != nil || got != key {
 				t.Errorf("%v: %q became %q, %v", rule, key, got, err)

@@ -15,8 +15,10 @@ type keyRules struct {
 }
 
 func newKeyRules(zones []Zone) *keyRules {
-	rules := &keyRules{opaque: make([]KeyRule, MaxBuckets), byZone: map[int64][]KeyRule{},
-		known: make(map[int64]bool, len(zones))}
+	rules := &keyRules{
+		opaque: make([]KeyRule, MaxBuckets), byZone: map[int64][]KeyRule{},
+		known: make(map[int64]bool, len(zones)),
+	}
 	for _, zone := range zones {
 		rules.known[zone.ID] = true
 		if zone.Keys.hides() || zone.Keys.withDefaults().Kind != KeyOpaque {

@@ -21,8 +21,11 @@ func TestReportValidateKnowsEveryLimit(t *testing.T) {
 		{"by attempt id", service.Report{AttemptID: "~ !", Outcome: service.OutcomeFailure}, ""},
 		{"by both", service.Report{TxnID: 1, AttemptID: "a", Outcome: service.OutcomeFailure}, "attempt_id"},
 		{"by an attempt id of other letters", service.Report{AttemptID: "é", Outcome: service.OutcomeFailure}, "attempt_id"},
-		{"by an attempt id that is too long",
-			service.Report{AttemptID: strings.Repeat("a", 65), Outcome: service.OutcomeFailure}, "attempt_id"},
+		{
+			"by an attempt id that is too long",
+			service.Report{AttemptID: strings.Repeat("a", 65), Outcome: service.OutcomeFailure},
+			"attempt_id",
+		},
 		{"by attempt id, no outcome", service.Report{AttemptID: "a"}, "outcome"},
 		{"no outcome", service.Report{TxnID: 1}, "outcome"},
 		{"another outcome", service.Report{TxnID: 1, Outcome: "Success"}, "outcome"},

@@ -205,8 +205,10 @@ func hidingZones(tb testing.TB) *memory.Store {
 	for _, zone := range []service.Zone{
 		{ID: 1, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}},
 		{ID: 2, Rate: 3, Window: time.Hour},
-		{ID: 3, Rate: 4, Window: time.Hour,
-			Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24}},
+		{
+			ID: 3, Rate: 4, Window: time.Hour,
+			Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24},
+		},
 	} {
 		m.SetZone(tb, zone)
 	}

@@ -117,8 +117,10 @@ type TotalsQuery struct {
 // At returns the query with everything spelt out at now, and Since at the begin of a span. The error is an ErrInvalid
 // that names the field.
 func (q TotalsQuery) At(now time.Time) (TotalsQuery, error) {
-	before := map[Span]time.Duration{"": 24 * time.Hour, SpanHour: 24 * time.Hour, SpanDay: 30 * 24 * time.Hour,
-		SpanMonth: MaxTotalsSpan}
+	before := map[Span]time.Duration{
+		"": 24 * time.Hour, SpanHour: 24 * time.Hour, SpanDay: 30 * 24 * time.Hour,
+		SpanMonth: MaxTotalsSpan,
+	}
 	standard, isKnown := before[q.By]
 	if !isKnown {
 		return q, NewFieldError("by", "must be hour, day or month, is %.20q", q.By)

@@ -131,7 +131,12 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 		Name: "period", At: func(z *Zone) any { return (*string)(&z.Calendar.Period) }, Default: string(PeriodNone),
 		Decides: true,
 		Choices: []Choice{
-			{"none", "a sliding window"}, {"second", ""}, {"minute", ""}, {"hour", ""}, {"day", ""}, {"week", "from Monday"},
+			{"none", "a sliding window"},
+			{"second", ""},
+			{"minute", ""},
+			{"hour", ""},
+			{"day", ""},
+			{"week", "from Monday"},
 			{"month", ""},
 		},
 		Label: "Period", See: "#periods",
@@ -151,7 +156,8 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 	{
 		Name: "mode", At: func(z *Zone) any { return (*string)(&z.Mode) }, Default: string(ModeEnforce), Decides: true,
 		Choices: []Choice{
-			{"enforce", "blocks"}, {"shadow", "decides and records, never blocks"},
+			{"enforce", "blocks"},
+			{"shadow", "decides and records, never blocks"},
 			{"off", "lets pass and records, counts nothing"},
 		},
 		Label: "Mode", Says: "Whether verdicts bind; in `shadow` they are told as `would_block`, and lockouts never bind",
@@ -235,8 +241,11 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 	},
 	{
 		Name: "on_failure", At: func(z *Zone) any { return (*string)(&z.OnFailure) }, Default: string(OnFailureError),
-		Choices: []Choice{{"error", "503, the caller decides"}, {"allow", "up to the rate, by each instance"},
-			{"block", "lets nobody pass"}},
+		Choices: []Choice{
+			{"error", "503, the caller decides"},
+			{"allow", "up to the rate, by each instance"},
+			{"block", "lets nobody pass"},
+		},
 		Label: "Database is away", See: "auth-server.md#while-the-database-is-away",
 		Says: "The answer while the database is away; `allow` and `block` are recorded nowhere, and the strictest zone of " +
 			"a check decides",

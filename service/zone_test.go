@@ -45,8 +45,11 @@ func TestZoneValidateKnowsEveryLimit(t *testing.T) {
 			ID: 1, Rate: 5, Window: time.Minute, Description: strings.Repeat("é", 256),
 		}, "description"},
 		{"description of two lines", service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "a\nb"}, "description"},
-		{"description with a control character", service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "a\u0085"},
-			"description"},
+		{
+			"description with a control character",
+			service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "a\u0085"},
+			"description",
+		},
 		{"description not UTF-8", service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "\xff"}, "description"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -72,11 +75,15 @@ func errorsOf(s service.Setting) (within, beyond []error) {
 	case service.KindLength:
 		second := func(n int) service.Length { return service.Length(service.Seconds(int64(n))) }
 		within = []error{validateWith(s, second(s.Most))}
-		beyond = []error{validateWith(s, second(s.Least-1)), validateWith(s, second(s.Most+1)),
-			validateWith(s, second(1)*3/2)}
+		beyond = []error{
+			validateWith(s, second(s.Least-1)), validateWith(s, second(s.Most+1)),
+			validateWith(s, second(1)*3/2),
+		}
 	case service.KindFactor:
-		within = []error{validateWith(s, float64(s.Least)), validateWith(s, float64(s.Most)), validateWith(s, 1.01),
-			validateWith(s, 2.29)}
+		within = []error{
+			validateWith(s, float64(s.Least)), validateWith(s, float64(s.Most)), validateWith(s, 1.01),
+			validateWith(s, 2.29),
+		}
 		beyond = []error{
 			validateWith(s, 0.99), validateWith(s, 100.01), validateWith(s, 1.001), validateWith(s, -2.0),
 			validateWith(s, math.Inf(1)), validateWith(s, math.NaN()),
@@ -117,13 +124,19 @@ func TestZoneValidateKnowsWhichSettingsFitEachOther(t *testing.T) {
 		{"all spelt out", func(z *service.Zone) { *z = z.WithDefaults() }, ""},
 		{"reserves for the window", func(z *service.Zone) { z.ReserveTTL = z.Window }, ""},
 		{"reserves for a second", func(z *service.Zone) { z.ReserveTTL = time.Second }, ""},
-		{"reserves for longer than the window", func(z *service.Zone) { z.ReserveTTL = z.Window + time.Second },
-			"reserve_ttl"},
+		{
+			"reserves for longer than the window", func(z *service.Zone) { z.ReserveTTL = z.Window + time.Second },
+			"reserve_ttl",
+		},
 		{"a day", func(z *service.Zone) { z.Window, z.Calendar.Period = 24*time.Hour, service.PeriodDay }, ""},
-		{"a month without a window",
-			func(z *service.Zone) { z.Window, z.Calendar = 0, service.Calendar{Period: "month", Anchor: 31} }, ""},
-		{"a month of 30 days", func(z *service.Zone) { z.Window, z.Calendar.Period = 30*24*time.Hour, service.PeriodMonth },
-			"window"},
+		{
+			"a month without a window",
+			func(z *service.Zone) { z.Window, z.Calendar = 0, service.Calendar{Period: "month", Anchor: 31} }, "",
+		},
+		{
+			"a month of 30 days", func(z *service.Zone) { z.Window, z.Calendar.Period = 30*24*time.Hour, service.PeriodMonth },
+			"window",
+		},
 		{"a day with the window of a minute", func(z *service.Zone) { z.Calendar.Period = service.PeriodDay }, "window"},
 		{"unknown period", func(z *service.Zone) { z.Window, z.Calendar.Period = 0, "year" }, "period"},
 		{"a revision, which is the store's", func(z *service.Zone) { z.Revision = 7 }, ""},

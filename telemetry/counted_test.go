@@ -152,7 +152,8 @@ func TestOutcomesAreCounted(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
 	reports := []service.Report{
-		{TxnID: 1, Outcome: service.OutcomeSuccess}, {TxnID: 2, Outcome: service.OutcomeFailure},
+		{TxnID: 1, Outcome: service.OutcomeSuccess},
+		{TxnID: 2, Outcome: service.OutcomeFailure},
 		{TxnID: 3, Outcome: service.OutcomeFailure},
 	}
 	store := m.Outcomes(

@@ -149,8 +149,10 @@ func TestSourcesAreAskedAtEachScrape(t *testing.T) {
 func TestOpenConnectionsAreCounted(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	for _, state := range []http.ConnState{http.StateNew, http.StateActive, http.StateIdle, http.StateNew,
-		http.StateClosed} {
+	for _, state := range []http.ConnState{
+		http.StateNew, http.StateActive, http.StateIdle, http.StateNew,
+		http.StateClosed,
+	} {
 		m.CountConnection(nil, state)
 	}
 	wantLines(t, scrape(t, m), `velocityd_http_connections 1`)

@@ -34,16 +34,24 @@ func TestTracesAreOffUnlessEnvironmentAsks(t *testing.T) {
 		{nil, false, ""},
 		{map[string]string{"OTEL_SERVICE_NAME": "login"}, false, ""},
 		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, ""},
-		{map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, false,
-			""},
+		{
+			map[string]string{"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"},
+			false,
+			"",
+		},
 		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, true, ""},
 		{map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4318/v1/traces"}, true, ""},
 		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_SDK_DISABLED": "TRUE"}, false, ""},
-		{map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318",
-			"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, true, ""},
+		{map[string]string{
+			"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318",
+			"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+		}, true, ""},
 		{map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, false, "OTEL_TRACES_EXPORTER must be otlp or none"},
-		{map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, false,
-			"must be http/protobuf"},
+		{
+			map[string]string{"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+			false,
+			"must be http/protobuf",
+		},
 	} {
 		wanted, err := telemetry.TracesWanted(func(name string) (string, bool) {
 			value, ok := test.env[name]

@@ -170,13 +170,19 @@ func TestWhatIsNoDecisionIsNoAnswer(t *testing.T) {
 		busy, fail bool
 	}{
 		"busy": {
-			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, busy: true},
+			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, busy: true,
+		},
 		"fault": {
-			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, fail: true},
-		"something": {handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hello":true}`) },
-			fail: true},
-		"no length": {handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 8000)) },
-			fail: true},
+			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, fail: true,
+		},
+		"something": {
+			handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hello":true}`) },
+			fail:    true,
+		},
+		"no length": {
+			handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 8000)) },
+			fail:    true,
+		},
 		"no connection": {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, fail: true},
 	} {
 		t.Run(name, func(t *testing.T) {

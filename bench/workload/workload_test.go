@@ -34,8 +34,10 @@ func TestPerSecondCountsAnswersOnly(t *testing.T) {
 
 func TestNumbersHaveFiveDigits(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]string{0: "00000", 7: "00007", 10: "00010", 9_999: "09999", 12_345: "12345",
-		100_000: "100000"} {
+	for n, want := range map[int]string{
+		0: "00000", 7: "00007", 10: "00010", 9_999: "09999", 12_345: "12345",
+		100_000: "100000",
+	} {
 		if got := string(AppendNumber(nil, n)); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}

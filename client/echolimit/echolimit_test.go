@@ -57,8 +57,10 @@ func TestEchosLimiterAnswersOthersThanBlockedOtherwise(t *testing.T) {
 		want  int
 	}{
 		"a policy that denies": {away, "x", http.StatusServiceUnavailable},
-		"a key that no zone takes": {fake.New(t, service.Zone{ID: 2, Rate: 1, Window: time.Minute}), "a\x00b",
-			http.StatusBadRequest},
+		"a key that no zone takes": {
+			fake.New(t, service.Zone{ID: 2, Rate: 1, Window: time.Minute}), "a\x00b",
+			http.StatusBadRequest,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

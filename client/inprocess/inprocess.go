@@ -20,8 +20,10 @@ type Transport struct {
 // passedOn are the headers of the caller's request that the interface looks at. His credential, or that which a proxy
 // adds for its users, is one of them, but for requests that have another one.
 func passedOn(hasOther bool) []string {
-	names := []string{"X-Forwarded-For", "Forwarded", "X-Forwarded-User", "Sec-Fetch-Site", "Origin", "Traceparent",
-		"X-Request-Id"}
+	names := []string{
+		"X-Forwarded-For", "Forwarded", "X-Forwarded-User", "Sec-Fetch-Site", "Origin", "Traceparent",
+		"X-Request-Id",
+	}
 	if hasOther {
 		return names
 	}

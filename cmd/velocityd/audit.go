@@ -147,7 +147,8 @@ func newAuditBar(terminal io.Writer, visible bool) auditBar {
 		progressbar.NewOptions64(auditSteps, progressbar.OptionSetWriter(terminal), progressbar.OptionSetVisibility(visible),
 			progressbar.OptionSetDescription("audit"), progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionSetWidth(30),
-			progressbar.OptionClearOnFinish())}
+			progressbar.OptionClearOnFinish()),
+	}
 }
 
 // show moves the bar. A further reading begins anew.

@@ -143,8 +143,11 @@ func TestDevSaysWhoIsAnswered(t *testing.T) {
 		flags   authFlags
 		want    string
 	}{
-		{"127.0.0.1:8080", authFlags{},
-			"every program on this machine may ask, change zones and release keys, without credentials"},
+		{
+			"127.0.0.1:8080",
+			authFlags{},
+			"every program on this machine may ask, change zones and release keys, without credentials",
+		},
 		{"127.0.0.1:8080", authFlags{RequireAuth: true}, "velocityd token create me --scope admin --data '/data of mine'"},
 		{"0.0.0.0:8080", authFlags{}, "velocityd token create me --scope admin --data '/data of mine'"},
 		{"0.0.0.0:8080", authFlags{InsecureNoAuth: true}, "whoever reaches 0.0.0.0:8080 may ask"},

@@ -25,8 +25,10 @@ import (
 func onFailureZones() []service.Zone {
 	return []service.Zone{
 		{ID: 1, Rate: 50, Window: time.Hour},
-		{ID: 2, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureAllow,
-			Keys: service.KeyRule{Kind: service.KeyUsername}},
+		{
+			ID: 2, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureAllow,
+			Keys: service.KeyRule{Kind: service.KeyUsername},
+		},
 		{ID: 3, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureBlock},
 	}
 }
@@ -386,7 +388,8 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 		second.awaitAddress(t)
 		url := withToken(t, second.url, token)
 		stranger := withToken(t, second.url, access.NewToken().Reveal())
-		mustAsk(t, stranger+"/v1/check", `{"zone_id":2,"bucket_key":"alice"}`, http.StatusServiceUnavailable) // it cannot be known
+		// It cannot be known.
+		mustAsk(t, stranger+"/v1/check", `{"zone_id":2,"bucket_key":"alice"}`, http.StatusServiceUnavailable)
 		for zone, want := range map[int]awayAnswer{1: toldAway, 2: degradedAllow, 3: degradedBlock, 4: toldAway} {
 			if got := askAway(t, url, zone, "alice"); got != want {
 				t.Errorf("zone %d: %s, want %s", zone, got, want)
@@ -401,8 +404,10 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 		}
 		for zone, want := range map[string]result{
 			"2": {exitFine, "allowed, without the database: recorded nowhere\n  zone 2, bob: at most 50 in 3600 s\n", ""},
-			"3": {exitBlocked, "blocked for 1 s, without the database: recorded nowhere\n  zone 3, bob: at most 50 in 3600 s\n",
-				""},
+			"3": {
+				exitBlocked, "blocked for 1 s, without the database: recorded nowhere\n  zone 3, bob: at most 50 in 3600 s\n",
+				"",
+			},
 		} {
 			if got := command(environment{"VELOCITY_URL": url}, nil, "check", zone, "bob"); got != want {
 				t.Errorf("check %s bob: %+v, want %+v", zone, got, want)

@@ -50,8 +50,10 @@ func (c *backtestCmd) grid() backtest.Grid {
 		}
 		return list
 	}
-	return backtest.Grid{Rates: c.Rate, Windows: lengths(c.Window), Periods: c.Period, Lockouts: lengths(c.Lockout),
-		Counts: c.Counts}
+	return backtest.Grid{
+		Rates: c.Rate, Windows: lengths(c.Window), Periods: c.Period, Lockouts: lengths(c.Lockout),
+		Counts: c.Counts,
+	}
 }
 
 // Run makes the back-test and prints it. If it is interrupted, it prints what it has.

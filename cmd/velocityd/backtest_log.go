@@ -20,10 +20,14 @@ const (
 
 // logZones returns the zone that a log is tested with, and the other one, which blocks nobody.
 func (c *backtestCmd) logZones() (tested, other service.Zone) {
-	users := service.Zone{ID: logUsers, Description: "users of " + c.SSHD,
-		Keys: service.KeyRule{Kind: service.KeyUsername}}
-	addresses := service.Zone{ID: logAddresses, Description: "addresses of " + c.SSHD,
-		Keys: service.KeyRule{Kind: service.KeyIP}}
+	users := service.Zone{
+		ID: logUsers, Description: "users of " + c.SSHD,
+		Keys: service.KeyRule{Kind: service.KeyUsername},
+	}
+	addresses := service.Zone{
+		ID: logAddresses, Description: "addresses of " + c.SSHD,
+		Keys: service.KeyRule{Kind: service.KeyIP},
+	}
 	tested, other = users, addresses
 	if c.By == "address" {
 		tested, other = addresses, users
@@ -50,8 +54,10 @@ func (c *backtestCmd) ofLog(ctx context.Context, p *shell.Process) (result backt
 	}
 	defer input.Close()
 	result, err = replay.Run(ctx, input, replay.Options{
-		Setup: backtest.Setup{ZoneID: tested.ID, Proposals: proposals,
-			Past: backtest.Past{Zones: []service.Zone{tested, other}}},
+		Setup: backtest.Setup{
+			ZoneID: tested.ID, Proposals: proposals,
+			Past: backtest.Past{Zones: []service.Zone{tested, other}},
+		},
 		UserZone: logUsers, IPZone: logAddresses, Latest: latest,
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -21,8 +21,10 @@ import (
 func TestBacktestReplaysRecordAndAgreesWithIt(t *testing.T) {
 	t.Parallel()
 	d := enginetest.First(t).Database(t,
-		service.Zone{ID: 1, Description: "per user", Rate: 2, Window: time.Hour, Counts: service.CountsFailures,
-			Lockout: time.Minute},
+		service.Zone{
+			ID: 1, Description: "per user", Rate: 2, Window: time.Hour, Counts: service.CountsFailures,
+			Lockout: time.Minute,
+		},
 		service.Zone{ID: 2, Rate: 99, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	direct := environment{"VELOCITY_DSN": d.DSN}
 	i := start(t, environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}, "serve")

@@ -37,8 +37,10 @@ Examples:
 
 // Run lists the changes.
 func (c *changesCmd) Run(ctx context.Context, p *shell.Process) error {
-	query := service.AuditQuery{Zones: c.Zone, Subjects: c.Subject, Actions: c.Action, By: c.By, Cursor: c.From,
-		Limit: c.Limit}
+	query := service.AuditQuery{
+		Zones: c.Zone, Subjects: c.Subject, Actions: c.Action, By: c.By, Cursor: c.From,
+		Limit: c.Limit,
+	}
 	if err := query.Validate(); err != nil {
 		return shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}

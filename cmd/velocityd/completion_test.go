@@ -64,8 +64,10 @@ func TestCompletionKnowsCommandsFlagsAndValues(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", c.words, got, want)
 		}
 	}
-	want := []string{"--dsn", "--dsn-file", "--db-tls-ca", "--db-tls-cert", "--db-tls-key", "--drain-delay",
-		"--degraded-after"}
+	want := []string{
+		"--dsn", "--dsn-file", "--db-tls-ca", "--db-tls-cert", "--db-tls-key", "--drain-delay",
+		"--degraded-after",
+	}
 	if got := completions(t, "serve", "--d"); !slices.Equal(got, want) {
 		t.Errorf("serve --d: got %q", got)
 	}

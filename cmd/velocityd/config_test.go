@@ -156,8 +156,11 @@ func TestNumbersAreDecimal(t *testing.T) {
 		t.Error("010 was not taken for 10")
 	}
 	for _, number := range []string{"0x8", "0o10", "0b1000", "1_0", "8.0", "8e0", "", "18446744073709551616", "ten"} {
-		for _, args := range [][]string{{"zone", "delete", number}, {"outcome", number, "success"},
-			{"zone", "set", "8", "--rate", number}} {
+		for _, args := range [][]string{
+			{"zone", "delete", number},
+			{"outcome", number, "success"},
+			{"zone", "set", "8", "--rate", number},
+		} {
 			if r := command(env, nil, args...); r.code != exitUsage {
 				t.Errorf("%q: %+v", args, r)
 			}

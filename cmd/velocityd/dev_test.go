@@ -156,8 +156,10 @@ func TestDevOpensDatabaseToNetworkByPasswordAlone(t *testing.T) {
 	enginetest.One(t, func(t *testing.T, on *enginetest.Engine) {
 		engine := on.Kind(t)
 		dir := on.Folder(t)
-		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine,
-			"VELOCITY_DB_PORT": strconv.Itoa(enginetest.FreePort(t))}
+		env := environment{
+			"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine,
+			"VELOCITY_DB_PORT": strconv.Itoa(enginetest.FreePort(t)),
+		}
 		i := start(t, env, "dev")
 		_, rest, _ := strings.Cut(i.stdout.String(), "by TCP  ")
 		dsn, _, _ := strings.Cut(rest, "\n")
@@ -167,8 +169,10 @@ func TestDevOpensDatabaseToNetworkByPasswordAlone(t *testing.T) {
 				t.Errorf("%v by the printed DSN: %s", buckets, got)
 			}
 		}
-		for _, statement := range []string{"UPDATE zone_txn SET counted = 0", "DELETE FROM zone_txn",
-			"DROP TABLE zone_audit"} {
+		for _, statement := range []string{
+			"UPDATE zone_txn SET counted = 0", "DELETE FROM zone_txn",
+			"DROP TABLE zone_audit",
+		} {
 			_, err := openSQL(t, dsn).ExecContext(t.Context(), statement)
 			var refused *mysql.MySQLError
 			if !errors.As(err, &refused) || refused.Number != 1142 {

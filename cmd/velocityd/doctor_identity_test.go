@@ -131,8 +131,10 @@ func TestDoctorSaysWhyTLSFails(t *testing.T) {
 	t.Parallel()
 	ours, theirs, folder := handlerstest.NewAuthority(t), handlerstest.NewAuthority(t), t.TempDir()
 	pair := theirs.Issue(t, "localhost")
-	for name, text := range map[string][]byte{"ca.pem": ours.PEM, "server.pem": pair.Cert, "server.key": pair.Key,
-		"theirs.pem": theirs.PEM} {
+	for name, text := range map[string][]byte{
+		"ca.pem": ours.PEM, "server.pem": pair.Cert, "server.key": pair.Key,
+		"theirs.pem": theirs.PEM,
+	} {
 		writeFile(t, folder+"/"+name, string(text))
 	}
 	server := enginetest.First(t).Private(t, t.TempDir(), "--ssl-ca="+folder+"/theirs.pem",

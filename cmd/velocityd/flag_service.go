@@ -160,8 +160,10 @@ func (f serviceFlags) options() server.Options {
 		o.HTTP.Admits = carrier.Admits
 	}
 	if f.Coalesce == "on" {
-		o.Coalescer = &queue.CoalescerOptions{Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue,
-			Timeout: f.batchTimeout()}
+		o.Coalescer = &queue.CoalescerOptions{
+			Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue,
+			Timeout: f.batchTimeout(),
+		}
 	}
 	o.HTTP.Auth.TrustedProxies = f.proxies()
 	if f.ProxyProtocol {

@@ -32,17 +32,25 @@ func TestGateTryShowsTheQuestionAndAsksNobody(t *testing.T) {
 		want string
 	}{
 		{
-			[]string{"login", "--data", "username=al%69ce&password=x", "--header", "X-Request-Id: a, b", "--client",
-				"198.51.100.7"},
+			[]string{
+				"login", "--data", "username=al%69ce&password=x", "--header", "X-Request-Id: a, b", "--client",
+				"198.51.100.7",
+			},
 			exitFine,
 			"zone 1, key \"alice\"\nzone 2, key \"198.51.100.7\"\nattempt \"a, b\"\nallowed: 204; blocked: 429; not decided: " +
 				"503\n",
 		},
-		{[]string{"login", "--data", "username=a", "--url-path", "/gate/login?deny=401", "--method", "PUT"}, exitFine,
-			"blocked: 401"},
+		{
+			[]string{"login", "--data", "username=a", "--url-path", "/gate/login?deny=401", "--method", "PUT"},
+			exitFine,
+			"blocked: 401",
+		},
 		{[]string{"login", "--data", "username=a", "--url-path", "/gate/login/x?deny=401"}, exitFine, "blocked: 429"},
-		{[]string{"login"}, exitError,
-			"the gate answers 400: invalid: gate login, zone 1: the form field username is missing"},
+		{
+			[]string{"login"},
+			exitError,
+			"the gate answers 400: invalid: gate login, zone 1: the form field username is missing",
+		},
 		{[]string{"logn"}, exitUsage, "it has login"},
 		{[]string{"login", "--header", "x"}, exitUsage, "NAME: VALUE"},
 		{[]string{"login", "--method", "a b"}, exitUsage, "--method"},
@@ -69,8 +77,11 @@ func TestGateLintNamesFaultyLinesAndMissingZones(t *testing.T) {
 		{nil, wrong, exitFindings, "line 4: gate login, bucket 1, key has no member forms: did you mean form?\n" +
 			"line 4: gate login, bucket 1, key must have one of the members header, query, form, json, basic, client\n" +
 			"line 7: gate login has no member denny: did you mean deny?\n"},
-		{environment{"VELOCITY_DSN": d.DSN}, good, exitFindings,
-			"gate login: zone 2 does not exist, so every request is refused with 400\n"},
+		{
+			environment{"VELOCITY_DSN": d.DSN},
+			good, exitFindings,
+			"gate login: zone 2 does not exist, so every request is refused with 400\n",
+		},
 		{nil, good + "x", exitError, "no such file"},
 		{nil, fileOf(t, "gates.yaml", "gates: ["), exitError, "read the gates: yaml"},
 	} {

@@ -69,8 +69,10 @@ func answersEnvoy(t *testing.T, d *enginetest.Database) {
 		t.Errorf("health: %v %v", got, err)
 	}
 	alice := &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: "zone_1", Value: "alice"}}}
-	for _, want := range []ratelimit.RateLimitResponse_Code{ratelimit.RateLimitResponse_OK,
-		ratelimit.RateLimitResponse_OVER_LIMIT} {
+	for _, want := range []ratelimit.RateLimitResponse_Code{
+		ratelimit.RateLimitResponse_OK,
+		ratelimit.RateLimitResponse_OVER_LIMIT,
+	} {
 		got, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
 			&ratelimit.RateLimitRequest{Domain: "login", Descriptors: []*common.RateLimitDescriptor{alice}})
 		if err != nil || got.GetOverallCode() != want {

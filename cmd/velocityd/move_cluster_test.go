@@ -31,8 +31,10 @@ func TestFaultMySQLMovesToShardsUnderLoad(t *testing.T) {
 	zones := []service.Zone{
 		{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute},
 		{ID: 2, Description: "login per address", Rate: 20, Window: 10 * time.Second},
-		{ID: zoneWithAnswer, Description: "answered without the database", Rate: 20, Window: 10 * time.Second,
-			OnFailure: service.OnFailureBlock},
+		{
+			ID: zoneWithAnswer, Description: "answered without the database", Rate: 20, Window: 10 * time.Second,
+			OnFailure: service.OnFailureBlock,
+		},
 	}
 	m := &moving{programs: os.Getenv("VELOCITY_VITESS")}
 	if m.programs == "" {

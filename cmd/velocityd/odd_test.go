@@ -69,12 +69,18 @@ func TestPersonIsAskedBeforeSavingOddChange(t *testing.T) {
 	for _, c := range []struct{ args, finding, is string }{
 		{"zone set 1 --rate 0", blocks, "SELECT COUNT(*) FROM zone_master WHERE id = 1 AND rate = 0"},
 		{"zone set 3 --rate 0 --window 60", blocks, "SELECT COUNT(*) FROM zone_master WHERE id = 3"},
-		{"override set 2 0.0.0.0/0 --action deny --reason x", covers,
-			"SELECT COUNT(*) FROM zone_override WHERE action = 'deny'"},
-		{"override set 2 0.0.0.0/0 --action allow --reason x", covers,
-			"SELECT COUNT(*) FROM zone_override WHERE action = 'allow'"},
-		{"override set 1 bob --action limit --rate 0 --reason x", blocks,
-			"SELECT COUNT(*) FROM zone_override WHERE action = 'limit'"},
+		{
+			"override set 2 0.0.0.0/0 --action deny --reason x", covers,
+			"SELECT COUNT(*) FROM zone_override WHERE action = 'deny'",
+		},
+		{
+			"override set 2 0.0.0.0/0 --action allow --reason x", covers,
+			"SELECT COUNT(*) FROM zone_override WHERE action = 'allow'",
+		},
+		{
+			"override set 1 bob --action limit --rate 0 --reason x", blocks,
+			"SELECT COUNT(*) FROM zone_override WHERE action = 'limit'",
+		},
 	} {
 		for _, answer := range []string{"n\n", "\n", "\x04", "y\n"} {
 			r := atTerminal(t, env, answer, strings.Fields(c.args)...)
@@ -125,8 +131,10 @@ func TestApplyAndRestoreShowFindingsBeforeAsking(t *testing.T) {
 	file := fileOf(t, "zones.yaml", "zones: [{id: 2, rate: 0, window: 90}, {id: 3, rate: 0, window: 60}]")
 	for question, c := range map[string]struct{ args, finding []string }{
 		"Write 2 zones?": {[]string{"apply", file}, []string{"zone 3: rate: 0 lets nobody pass"}},
-		"Restore zone 1?": {[]string{"restore", deleted},
-			[]string{"zone 1: rate: 0 lets nobody pass", ": prefix: covers much of the Internet"}},
+		"Restore zone 1?": {
+			[]string{"restore", deleted},
+			[]string{"zone 1: rate: 0 lets nobody pass", ": prefix: covers much of the Internet"},
+		},
 	} {
 		r := command(env, strings.NewReader("n\n"), append([]string{"zone"}, c.args...)...)
 		told, _, isAsked := strings.Cut(r.stderr, question)

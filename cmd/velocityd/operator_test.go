@@ -133,8 +133,10 @@ func TestInterruptedReplayTellsItsProgress(t *testing.T) {
 	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500,
-		then: cancel}
+	input := &endless{
+		line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500,
+		then: cancel,
+	}
 	r := commandIn(ctx, environment{"VELOCITY_DSN": d.DSN}, input, "replay", "-", "--user-zone", "1", "--json")
 	var s backtest.Result
 	if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitError ||

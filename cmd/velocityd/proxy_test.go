@@ -149,7 +149,8 @@ func TestAStoppedProxyAnswersWhatIsUnderWay(t *testing.T) {
 
 func TestDrainingProxyIsNotReadyButAnswers(t *testing.T) {
 	t.Parallel()
-	p := startProxy(t, loginApp(t), "http://127.0.0.1:1", "--drain-delay", "1h") // the second signal, at the end, does not wait
+	// The second signal, at the end, does not wait.
+	p := startProxy(t, loginApp(t), "http://127.0.0.1:1", "--drain-delay", "1h")
 	p.cancel()
 	eventuallyStatus(t, p.url+"/velocityd/readyz", http.StatusServiceUnavailable)
 	if r, err := request(p.url+"/velocityd/livez", ""); err != nil || r.status != http.StatusOK {
@@ -166,8 +167,10 @@ func TestTheProxySpeaksHTTP2WithTLS(t *testing.T) {
 	files := handlerstest.NewMount(t, authority.Issue(t, "proxy"))
 	p := startProxy(t, loginApp(t), "http://127.0.0.1:1", "--on-error", "allow", "--tls-cert", files.Cert(), "--tls-key",
 		files.Key())
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool, MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2: true}
+	transport := &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: authority.Pool, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true,
+	}
 	defer transport.CloseIdleConnections()
 	to := strings.Replace(p.url, "http:", "https:", 1) + "/login"
 	response,
@@ -183,8 +186,10 @@ func TestTheProxySpeaksHTTP2WithTLS(t *testing.T) {
 
 func TestUnworkableProxySettingsAreRefused(t *testing.T) {
 	t.Parallel()
-	base := []string{"--url", "http://127.0.0.1:1", "--upstream", "http://127.0.0.1:1", "--login", "POST /login", "--user",
-		"form:u", "--user-zone", "1"}
+	base := []string{
+		"--url", "http://127.0.0.1:1", "--upstream", "http://127.0.0.1:1", "--login", "POST /login", "--user",
+		"form:u", "--user-zone", "1",
+	}
 	for _, c := range []struct {
 		args []string
 		want string

@@ -54,8 +54,10 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 			func(folder string) error { return os.WriteFile(filepath.Join(folder, "k1~"), []byte(newKey), 0o600) },
 			"a-z, 0-9 and -",
 		},
-		"a folder in it": {func(folder string) error { return os.Mkdir(filepath.Join(folder, "k2"), 0o700) },
-			"is no regular file"},
+		"a folder in it": {
+			func(folder string) error { return os.Mkdir(filepath.Join(folder, "k2"), 0o700) },
+			"is no regular file",
+		},
 		"too short": {func(folder string) error {
 			return os.WriteFile(filepath.Join(folder, "k1"), []byte(oldKey[:62]), 0o600)
 		}, "openssl rand -hex 32"},
@@ -108,7 +110,8 @@ func TestOtherSecretUnderKnownIDLeavesInstanceUnready(t *testing.T) {
 		}
 	}
 	must(t, env(right), "doctor")
-	enginetest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = REVERSE(value) WHERE name = 'key k1'") // as if others had come first
+	// As if others had come first.
+	enginetest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = REVERSE(value) WHERE name = 'key k1'")
 	eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
 }
 
@@ -116,10 +119,14 @@ func TestOtherSecretUnderKnownIDLeavesInstanceUnready(t *testing.T) {
 // keeps them clear.
 func hidingZonesOf() []service.Zone {
 	return []service.Zone{
-		{ID: 1, Rate: 2, Window: time.Hour, Lockout: time.Hour,
-			Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}},
-		{ID: 2, Rate: 2, Window: time.Hour,
-			Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24}},
+		{
+			ID: 1, Rate: 2, Window: time.Hour, Lockout: time.Hour,
+			Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC},
+		},
+		{
+			ID: 2, Rate: 2, Window: time.Hour,
+			Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24},
+		},
 		{ID: 3, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}},
 	}
 }

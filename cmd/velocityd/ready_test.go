@@ -135,8 +135,11 @@ func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 			rights         []string
 			question, want string
 		}{
-			"SELECT alone, one bucket": {[]string{"SELECT ON *"}, alice,
-				"lacks the right EXECUTE on procedure check_velocity_by_rule"},
+			"SELECT alone, one bucket": {
+				[]string{"SELECT ON *"},
+				alice,
+				"lacks the right EXECUTE on procedure check_velocity_by_rule",
+			},
 			"no INSERT, two buckets": {[]string{"SELECT, EXECUTE ON *"}, several, "on table zone_bucket_lock"},
 			"no INSERT of txns, the two": {
 				[]string{"SELECT, EXECUTE ON *", "INSERT, UPDATE ON zone_bucket_lock"},

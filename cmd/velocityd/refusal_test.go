@@ -32,8 +32,10 @@ func TestLossOfAllZonesIsToldAndReversible(t *testing.T) {
 		t.Errorf("%d lines of refusals: %s", n, log)
 	}
 	metrics := mustAsk(t, i.url+"/metrics", "", http.StatusOK).body
-	for _, want := range []string{`velocityd_refused_total{reason="unknown_zone"} 20`,
-		`velocityd_refused_total{reason="unreadable"} 1`} {
+	for _, want := range []string{
+		`velocityd_refused_total{reason="unknown_zone"} 20`,
+		`velocityd_refused_total{reason="unreadable"} 1`,
+	} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics have no %s", want)
 		}

@@ -45,8 +45,10 @@ func TestReplayTellsOfWhatItCouldNotAsk(t *testing.T) {
 		stderr   string
 	}{
 		{gzipped(t, read+"noise\n") + gzipped(t, read), exitFine, 2, ""},
-		{read + unread + unread, exitError, 1,
-			`not all attempts were read: 2 lines look like login attempts, and their form is not known; the first is "x sshd[1]: Failed password for zo`},
+		{
+			read + unread + unread, exitError, 1,
+			`not all attempts were read: 2 lines look like login attempts, and their form is not known; the first is "x sshd[1]: Failed password for zo`,
+		},
 		{unread, exitError, 0, "no login attempt in the log that could be read: not all attempts were read: 1 lines look"},
 		{stamp + "Failed password for invalid user  from 192.0.2.1 port 22 ssh2\n", exitError, 0, "cannot be a key"},
 		{"BZh91AY&SY\x00", exitError, 0, "it is no text"},
@@ -129,9 +131,13 @@ func TestReportingReplayAdmitsSameAsIndependentCount(t *testing.T) {
 					"at the database": {file}, "one by one, from a pipe": {"-", "--batch", "1"}, "over HTTP": {file, "--url"},
 				} {
 					d := engine.Database(
-						t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour, Counts: service.CountsFailures,
-							ResetOnSuccess: true}, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour, Counts: service.CountsFailures,
-							Keys: service.KeyRule{Kind: service.KeyIP}})
+						t, service.Zone{
+							ID: 1, Rate: userRate, Window: 24 * time.Hour, Counts: service.CountsFailures,
+							ResetOnSuccess: true,
+						}, service.Zone{
+							ID: 2, Rate: ipRate, Window: 24 * time.Hour, Counts: service.CountsFailures,
+							Keys: service.KeyRule{Kind: service.KeyIP},
+						})
 					env := environment{"VELOCITY_DSN": d.DSN}
 					if way == "over HTTP" {
 						args = append(args, start(t, env, "serve").url)

@@ -55,7 +55,8 @@ func TestRetainRemovesWhatItsDryRunNames(t *testing.T) {
 			d.Count(t, "SELECT COUNT(*) FROM zone_txn") != 1 {
 			t.Error("the old txn is left, or the new one gone")
 		}
-		if dry := command(env, nil, "retain", "--dry-run"); strings.Count(dry.stdout, "\n") != 1 { // the newest change of a subject stays
+		// The newest change of a subject stays.
+		if dry := command(env, nil, "retain", "--dry-run"); strings.Count(dry.stdout, "\n") != 1 {
 			t.Errorf("after the work --dry-run says %s", dry.stdout)
 		}
 		enginetest.Exec(t, d.SQL, "DROP PROCEDURE retain_step")

@@ -241,8 +241,10 @@ func changedBy(t *testing.T, d *enginetest.Database) string {
 func answerMasks() []struct{ pattern, by string } {
 	return []struct{ pattern, by string }{
 		{`(?:[\w./-]*/)?(zones\.yaml|auth\.log|gates\.yaml)`, "$1"},
-		{`\nvelocityd: database \S+: read schema version: forbidden: .*schema_migrations.*`,
-			" <may not read the schema's version>"},
+		{
+			`\nvelocityd: database \S+: read schema version: forbidden: .*schema_migrations.*`,
+			" <may not read the schema's version>",
+		},
 		{`: the database account, which VELOCITY_DSN .* lacks this right, .*\(velocity_admin\).* 'velocityd migrate roles': .*`, ": <advice>"},
 		{`"check_id":"\d+"`, `"check_id":"<random>"`},
 		{`"(data|before|after|state_after|state_before)":\{.*`, `"$1":<members>`},

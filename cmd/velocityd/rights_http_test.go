@@ -153,8 +153,10 @@ func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 		return errors.New("refused by the test")
 	}
 	take := func(context.Context, webhook.Webhook, string, event.Event) error { return nil }
-	for _, runner := range []*retention.Runner{w.store.Retention(), w.store.Prompt(), w.store.Deliverer(refuse),
-		w.store.Deliverer(take)} {
+	for _, runner := range []*retention.Runner{
+		w.store.Retention(), w.store.Prompt(), w.store.Deliverer(refuse),
+		w.store.Deliverer(take),
+	} {
 		err := runner.Finish(t.Context(), func(run retention.Run) {
 			done = append(done, run.Task)
 			if run.Err != nil {

@@ -153,8 +153,10 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	}
 	written["the log"], written["the engine's log"], written["the traces"] = i.stderr.String(), string(engineLog),
 		spans.text
-	for _, words := range []string{`"level":"INFO"`, `"level":"WARN"`, `"level":"ERROR"`, "2026-11",
-		"/v1/zones/:id/buckets/:key"} {
+	for _, words := range []string{
+		`"level":"INFO"`, `"level":"WARN"`, `"level":"ERROR"`, "2026-11",
+		"/v1/zones/:id/buckets/:key",
+	} {
 		if !strings.Contains(written["the log"], words) {
 			t.Errorf("the run was not a full one: its log has no %s", words)
 		}
@@ -298,7 +300,8 @@ func runEveryCommand(env environment) string {
 		{"override", "set", "2", "198.51.0.0/16", "--action", "deny", "--reason", "x"},
 		{"outcome", "99", "success"},
 		{"subject", "export", hiddenUser, "--zone", "1,2"},
-		{"subject", "erase", hiddenAddress, "--reason", "x", "--yes"}, // the user has an override, whose pseudonym dump looks for
+		// The user has an override, whose pseudonym dump looks for.
+		{"subject", "erase", hiddenAddress, "--reason", "x", "--yes"},
 	} {
 		written.WriteString(command(env, nil, args...).stderr)
 	}

@@ -267,16 +267,22 @@ func TestReadinessFollowsTheSchema(t *testing.T) {
 			want string // part of the reason; empty: ready
 		}{
 			{func() {}, ""},
-			{func() { state(latest, true) },
-				fmt.Sprintf("migration %d stopped half-way; run 'velocityd migrate status'", latest)},
-			{func() { state(latest-1, false) },
-				fmt.Sprintf("it is at version %d and must be at %d; run 'velocityd migrate up'", latest-1, latest)},
+			{
+				func() { state(latest, true) },
+				fmt.Sprintf("migration %d stopped half-way; run 'velocityd migrate status'", latest),
+			},
+			{
+				func() { state(latest-1, false) },
+				fmt.Sprintf("it is at version %d and must be at %d; run 'velocityd migrate up'", latest-1, latest),
+			},
 			{func() { state(latest-1, true) }, fmt.Sprintf("migration %d stopped half-way", latest-1)},
 			{func() { state(latest+1, false) }, ""},
 			{func() { state(latest+2, true) }, ""},
 			{func() { state(latest, false) }, ""},
-			{func() { must(t, env, "migrate", "down", "--yes", "--all") },
-				"the database has no schema; run 'velocityd migrate up'"},
+			{
+				func() { must(t, env, "migrate", "down", "--yes", "--all") },
+				"the database has no schema; run 'velocityd migrate up'",
+			},
 			{func() { enginetest.Exec(t, d.SQL, "DROP TABLE schema_migrations") }, "the database has no schema"},
 			{up, ""},
 		} {

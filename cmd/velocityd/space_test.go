@@ -71,12 +71,18 @@ func (m *mortal) wantNothingHalfDone(t *testing.T, url string) {
 	t.Helper()
 	long := strings.Repeat("x", 200)
 	for _, c := range []struct{ method, path, body, recorded string }{
-		{"POST", "/v1/zones/1/buckets/first/release", `{"reason":"%[2]s"}`,
-			"SELECT COUNT(*) FROM zone_audit WHERE action = 'release'"},
-		{"POST", "/v1/zones/1/overrides", `{"bucket_key":"%[1]d","action":"deny","reason":"%[2]s"}`,
-			"SELECT COUNT(*) FROM zone_override"},
-		{"PUT", "/v1/zones/1", `{"rate":%[1]d,"window":60,"description":"%[2]s"}`,
-			"SELECT revision - 1 FROM zone_master WHERE id = 1"},
+		{
+			"POST", "/v1/zones/1/buckets/first/release", `{"reason":"%[2]s"}`,
+			"SELECT COUNT(*) FROM zone_audit WHERE action = 'release'",
+		},
+		{
+			"POST", "/v1/zones/1/overrides", `{"bucket_key":"%[1]d","action":"deny","reason":"%[2]s"}`,
+			"SELECT COUNT(*) FROM zone_override",
+		},
+		{
+			"PUT", "/v1/zones/1", `{"rate":%[1]d,"window":60,"description":"%[2]s"}`,
+			"SELECT revision - 1 FROM zone_master WHERE id = 1",
+		},
 	} {
 		done := 0
 		enginetest.Eventually(t, "no space for "+c.path, func() bool {
@@ -95,7 +101,8 @@ func (m *mortal) wantNothingHalfDone(t *testing.T, url string) {
 			t.Errorf("%s %s: %d were answered and %d are recorded", c.method, c.path, done, n)
 		}
 	}
-	r := send(t, http.MethodPost, url+"/v1/txns/1/outcome", `{"outcome":"success"}`) // it may fit into the row that is there
+	// It may fit into the row that is there.
+	r := send(t, http.MethodPost, url+"/v1/txns/1/outcome", `{"outcome":"success"}`)
 	done := map[int]int{http.StatusNoContent: 1, http.StatusOK: 1, http.StatusServiceUnavailable: 0}
 	if want, isKnown := done[r.status]; !isKnown || m.Count(t, "SELECT COUNT(outcome) FROM zone_txn") != want {
 		t.Errorf("a report: %d %s", r.status, r.body)

@@ -178,23 +178,38 @@ func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 		"a variable":            {environment{"VELOCITY_TOKEN": token}, "zone list", exitFine, "3600 s"},
 		"a file":                {environment{}, "zone list --token-file " + path(token+"\n"), exitFine, "3600 s"},
 		"a file, by a variable": {environment{"VELOCITY_TOKEN_FILE": path(token)}, "zone list", exitFine, "3600 s"},
-		"the file wins": {environment{"VELOCITY_TOKEN": other}, "zone list --token-file " + path(token), exitFine,
-			"3600 s"},
+		"the file wins": {
+			environment{"VELOCITY_TOKEN": other},
+			"zone list --token-file " + path(token), exitFine,
+			"3600 s",
+		},
 		"an unknown one": {environment{"VELOCITY_TOKEN": other}, "zone list", exitError, "prove who they are"},
-		"no token": {environment{"VELOCITY_TOKEN": other[:30]}, "zone list", exitUsage,
-			"VELOCITY_TOKEN does not hold a token"},
-		"a file of something else": {environment{}, "zone list --token-file " + path("secret\n"), exitUsage,
-			"does not hold a token"},
-		"a huge file": {environment{}, "zone list --token-file " + path(token+strings.Repeat(" ", 70_000)), exitUsage,
-			"is longer than"},
+		"no token": {
+			environment{"VELOCITY_TOKEN": other[:30]},
+			"zone list", exitUsage,
+			"VELOCITY_TOKEN does not hold a token",
+		},
+		"a file of something else": {
+			environment{},
+			"zone list --token-file " + path("secret\n"), exitUsage,
+			"does not hold a token",
+		},
+		"a huge file": {
+			environment{},
+			"zone list --token-file " + path(token+strings.Repeat(" ", 70_000)), exitUsage,
+			"is longer than",
+		},
 		"no file": {environment{}, "zone list --token-file /nowhere", exitUsage, "no such file"},
 		"a lacking scope": {
 			environment{"VELOCITY_TOKEN": token},
 			"bucket release 1 alice --reason x", exitError,
 			"operator lacks the scope release",
 		},
-		"a change": {environment{"VELOCITY_TOKEN": token}, "override set 1 bob --action deny --reason x --expires 1h",
-			exitFine, "bob"},
+		"a change": {
+			environment{"VELOCITY_TOKEN": token},
+			"override set 1 bob --action deny --reason x --expires 1h",
+			exitFine, "bob",
+		},
 		"a check": {environment{"VELOCITY_TOKEN": token}, "check 1 alice", exitFine, "4 of 5 left"},
 	} {
 		c.env["VELOCITY_URL"] = url

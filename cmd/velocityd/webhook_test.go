@@ -72,8 +72,10 @@ func TestEventsGoToWebhookAndLogShipper(t *testing.T) {
 	zone := service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Second}
 	d := enginetest.First(t).Database(t, zone)
 	owner, to := environment{"VELOCITY_DSN": d.DSN}, newHookTaker(t)
-	env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on",
-		"VELOCITY_WEBHOOK_HOSTS": "127.0.0.1"}
+	env := environment{
+		"VELOCITY_DSN": d.ServiceAccount(t).DSN, "VELOCITY_RETENTION": "on",
+		"VELOCITY_WEBHOOK_HOSTS": "127.0.0.1",
+	}
 	instance, _ := start(t, env, "serve"), start(t, env, "serve")
 	added := command(owner, nil, "webhook", "add", to.url, "--events", "bucket.*", "--zone", "1")
 	if added.code != exitFine || !strings.HasPrefix(added.stdout, "whsec_") {

@@ -32,8 +32,10 @@ func TestZonesMatchFileAfterReviewOfDifferences(t *testing.T) {
 	t.Parallel()
 	d, env := databaseOf(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 	before := must(t, env, "zone", "show")
-	for _, format := range []string{before, must(t, env, "zone", "show", "--json"),
-		must(t, env, "zone", "list", "--json")} {
+	for _, format := range []string{
+		before, must(t, env, "zone", "show", "--json"),
+		must(t, env, "zone", "list", "--json"),
+	} {
 		if got := must(t, env, "zone", "apply", fileOf(t, "zones.yaml", format)); !strings.HasPrefix(got, "nothing to do") {
 			t.Errorf("zone show differs from the zones: %s\nshown: %s", got, format)
 		}

@@ -103,8 +103,10 @@ func (w *Window) draw(x explain.Explanation, s scale) {
 			continue
 		}
 		height := leastHeight + (barHeight-leastHeight)*p.n/w.MostInBar
-		b := bar{X: i * binWidth, Y: windowAxis - height, Width: binWidth - 1, Height: height, Class: "in",
-			Title: fmt.Sprintf("%d attempts", p.n)}
+		b := bar{
+			X: i * binWidth, Y: windowAxis - height, Width: binWidth - 1, Height: height, Class: "in",
+			Title: fmt.Sprintf("%d attempts", p.n),
+		}
 		if p.n == 1 {
 			b.Title = fmt.Sprintf("%s UTC, txn %d", p.newest.CreatedAt.UTC().Format("15:04:05.000"), p.newest.ID)
 		}
@@ -113,12 +115,16 @@ func (w *Window) draw(x explain.Explanation, s scale) {
 		}
 		w.Bars = append(w.Bars, b)
 	}
-	w.Hit = bar{X: w.End, Y: windowAxis - hitHeight, Width: binWidth, Height: hitHeight, Class: classOf(x.Txn),
-		Title: "this attempt"}
+	w.Hit = bar{
+		X: w.End, Y: windowAxis - hitHeight, Width: binWidth, Height: hitHeight, Class: classOf(x.Txn),
+		Title: "this attempt",
+	}
 	if l := x.Lockout; l != nil {
 		from, to := s.x(l.BeganAt.Time), s.x(l.Until.Time)
-		w.Lock = &bar{X: from, Y: windowTop, Width: max(2, to-from), Height: windowAxis - windowTop, Class: "lock",
-			Title: "locked"}
+		w.Lock = &bar{
+			X: from, Y: windowTop, Width: max(2, to-from), Height: windowAxis - windowTop, Class: "lock",
+			Title: "locked",
+		}
 	}
 }
 

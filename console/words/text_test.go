@@ -48,8 +48,10 @@ func TestNumbersAndLengthsReadEasily(t *testing.T) {
 			t.Errorf("%d is %q", n, got)
 		}
 	}
-	for d, want := range map[time.Duration]string{time.Minute: "1 min", 90 * time.Second: "90 s", time.Hour: "1 h",
-		48 * time.Hour: "2 d", 1500 * time.Millisecond: "1.5 s"} {
+	for d, want := range map[time.Duration]string{
+		time.Minute: "1 min", 90 * time.Second: "90 s", time.Hour: "1 h",
+		48 * time.Hour: "2 d", 1500 * time.Millisecond: "1.5 s",
+	} {
 		if got := Length(d); got != want {
 			t.Errorf("%s is %q", d, got)
 		}

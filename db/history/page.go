@@ -123,8 +123,10 @@ func (r *Reader) ofAttempt(ctx context.Context, q service.HistoryQuery) (iter.Se
 func (r *Reader) overBucket(
 	ctx context.Context, q service.HistoryQuery, end time.Time,
 ) (iter.Seq2[service.Txn, error], error) {
-	w := walk{low: microseconds(q.Since), high: microseconds(eternity()), isUp: q.Order == service.OldestFirst,
-		most: firstRows(q)}
+	w := walk{
+		low: microseconds(q.Since), high: microseconds(eternity()), isUp: q.Order == service.OldestFirst,
+		most: firstRows(q),
+	}
 	w.over = bucketGround{reader: r, zoneID: q.Zones[0], keys: q.Keys, isUp: w.isUp}
 	if !q.Until.IsZero() {
 		w.high = microseconds(q.Until) - 1

@@ -19,7 +19,8 @@ func (r *Reader) Check(ctx context.Context, txn service.Txn) (check []service.Tx
 	if err != nil {
 		return nil, 0, fmt.Errorf("read txn %d again: %w", txn.ID, err)
 	}
-	rows = slices.DeleteFunc(rows, func(t Row) bool { return !t.CreatedAt.Equal(txn.CreatedAt.Time) }) // of another check with the same id
+	// Of another check with the same id.
+	rows = slices.DeleteFunc(rows, func(t Row) bool { return !t.CreatedAt.Equal(txn.CreatedAt.Time) })
 	if txn.CheckID != 0 {
 		checks, err := r.siblings(ctx, rows)
 		if err != nil {

@@ -25,14 +25,27 @@ func TestClientIsEnginesOwnOrFromPath(t *testing.T) {
 		want   string
 		found  bool
 	}{
-		"MariaDB's own": {MariaDB, "own", map[string]string{"mysql": "/usr/bin/mysql"},
-			filepath.Join(dir, "own/mariadb"), true},
-		"MySQL's own": {MySQL, "own", map[string]string{"mariadb": "/usr/bin/mariadb"},
-			filepath.Join(dir, "own/mysql"), true},
-		"the one that PATH has, too": {MySQL, "usual", map[string]string{"mysql": filepath.Join(dir, "usual/mysql")}, "mysql",
-			true},
-		"another than that of PATH": {MySQL, "usual", map[string]string{"mysql": "/usr/bin/mysql"},
-			filepath.Join(dir, "usual/mysql"), true},
+		"MariaDB's own": {
+			MariaDB, "own",
+			map[string]string{"mysql": "/usr/bin/mysql"},
+			filepath.Join(dir, "own/mariadb"), true,
+		},
+		"MySQL's own": {
+			MySQL, "own",
+			map[string]string{"mariadb": "/usr/bin/mariadb"},
+			filepath.Join(dir, "own/mysql"), true,
+		},
+		"the one that PATH has, too": {
+			MySQL, "usual",
+			map[string]string{"mysql": filepath.Join(dir, "usual/mysql")},
+			"mysql",
+			true,
+		},
+		"another than that of PATH": {
+			MySQL, "usual",
+			map[string]string{"mysql": "/usr/bin/mysql"},
+			filepath.Join(dir, "usual/mysql"), true,
+		},
 		"MariaDB's on PATH": {MariaDB, "none", map[string]string{
 			"mysql":   "/usr/bin/mysql",
 			"mariadb": "/usr/bin/mariadb",

@@ -27,8 +27,10 @@ func TestFolderOfAnotherEngineIsRefused(t *testing.T) {
 			t.Parallel()
 			dir := newFolder(t)
 			madeFolder(t, dir, c.folder)
-			b := localdb.Binary{Engine: localdb.Engine(c.binary), Version: c.version,
-				Path: script(t, "server", "echo was run; exit 1")}
+			b := localdb.Binary{
+				Engine: localdb.Engine(c.binary), Version: c.version,
+				Path: script(t, "server", "echo was run; exit 1"),
+			}
 			_, err := localdb.Start(t.Context(), localdb.Options{Dir: dir, Binary: b})
 			if c.refused {
 				wantErr(t, err, localdb.ErrWrongEngine, dir, c.folder)

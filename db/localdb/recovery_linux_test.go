@@ -104,7 +104,8 @@ func TestServerLeftBehindThatIsDeafIsKilled(t *testing.T) {
 		other.kill(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		s, err := localdb.Start(ctx, o) // kills the old one when half of the time is over; the other half may not be enough for a new one
+		// Kills the old one when half of the time is over; the other half may not be enough for a new one.
+		s, err := localdb.Start(ctx, o)
 		switch {
 		case err == nil:
 			stopNow(s)

@@ -242,8 +242,10 @@ func TestServerThatNeverAnswersIsKilled(t *testing.T) {
 	t.Parallel()
 	dir := newFolder(t)
 	madeFolder(t, dir, "mysql 1.0.0")
-	silent := localdb.Binary{Engine: localdb.MySQL, Version: "1.0.0",
-		Path: script(t, "mysqld", "echo up and silent; exec sleep 1000")}
+	silent := localdb.Binary{
+		Engine: localdb.MySQL, Version: "1.0.0",
+		Path: script(t, "mysqld", "echo up and silent; exec sleep 1000"),
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // enough for it to say so
 	defer cancel()
 	_, err := localdb.Start(ctx, localdb.Options{Dir: dir, Binary: silent})

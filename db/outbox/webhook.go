@@ -42,8 +42,10 @@ SELECT id, url, types, zones, description, secret, created_at, created_by, posit
 func (r webhookRow) webhook() (webhook.Webhook, error) {
 	w := webhook.Webhook{
 		ID: r.ID, URL: r.URL, Description: r.Description, CreatedAt: service.At(r.CreatedAt), CreatedBy: r.CreatedBy,
-		State: webhook.State{Position: r.Position, SucceededAt: service.At(r.SucceededAt.V),
-			FailedAt: service.At(r.FailedAt.V), Error: r.Error},
+		State: webhook.State{
+			Position: r.Position, SucceededAt: service.At(r.SucceededAt.V),
+			FailedAt: service.At(r.FailedAt.V), Error: r.Error,
+		},
 	}
 	for text := range listed(r.Types) {
 		w.Types = append(w.Types, event.Type(text))

@@ -81,7 +81,8 @@ func (r jobRow) job() (backtest.Job, error) {
 		err = errors.Join(err, json.Unmarshal(r.Result, job.Result))
 	}
 	if err != nil {
-		return job, fmt.Errorf("back-test %s cannot be read: another version of the program wrote it", r.ID) // err would quote keys
+		// Err would quote keys.
+		return job, fmt.Errorf("back-test %s cannot be read: another version of the program wrote it", r.ID)
 	}
 	return job, nil
 }

@@ -161,8 +161,10 @@ func TestExpiredAttemptsOverridesAuditsAndEventsLeave(t *testing.T) {
 		}
 		// The newest change of each zone and override is left, however old.
 		got := texts(t, d, "SELECT subject, action, zone_id, COALESCE(principal, '') FROM zone_audit ORDER BY id")
-		want := []string{"zone insert 2 ", "override insert 1 ", "override insert 1 ", "zone update 1 ",
-			"override delete 1 velocityd retention"}
+		want := []string{
+			"zone insert 2 ", "override insert 1 ", "override insert 1 ", "zone update 1 ",
+			"override delete 1 velocityd retention",
+		}
 		if !slices.Equal(got, want) {
 			t.Errorf("left changes are %q, want %q", got, want)
 		}

@@ -17,8 +17,10 @@ const mostLockouts = 250
 
 // endedLockouts notes the ends of lockouts that have ended by time.
 func endedLockouts(every time.Duration) batches {
-	return batches{"ended_lockouts", every, endLockouts,
-		expect("lockouts that have ended", "zone_lockout WHERE locked_until <= ?", 0)}
+	return batches{
+		"ended_lockouts", every, endLockouts,
+		expect("lockouts that have ended", "zone_lockout WHERE locked_until <= ?", 0),
+	}
 }
 
 // lockoutsEnd says whether a lockout has ended, by the first entry of an index: for a turn every few seconds.

@@ -15,7 +15,8 @@ const removedAtOnce = 1000
 // Old returns a task that removes rows which nothing needs any more, once an hour. rows returns those that leave. They
 // need no procedure, because the service's account may delete them.
 func Old(name string, rows func(ctx context.Context, on *sqlx.Conn) ([]OldRows, error)) Task {
-	return Task{Name: name, Every: time.Hour,
+	return Task{
+		Name: name, Every: time.Hour,
 		Run: func(ctx context.Context, on *sqlx.Conn, _ string) (all Result, err error) {
 			list, err := rows(ctx, on)
 			end := time.Now().Add(Budget)
@@ -40,7 +41,8 @@ func Old(name string, rows func(ctx context.Context, on *sqlx.Conn) ([]OldRows, 
 				list = append(list, leaving...)
 			}
 			return list, err
-		}}
+		},
+	}
 }
 
 // OldRows are the rows that a clause behind FROM chooses, and the word for them.

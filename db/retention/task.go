@@ -36,16 +36,22 @@ func Tasks(overrides func(ctx context.Context) (removed int64, more bool, err er
 		{"old_partitions", time.Hour, nil, expectPartitions},
 		{"old_txns", time.Hour, by(forgetTxns), expectTxns},
 		{"idle_buckets", 12 * time.Hour, by(forgetBuckets), nil}, // they are idle after a day
-		{"expired_attempts", 10 * time.Minute, by(forgetAttempts),
-			expect("attempt ids", "zone_attempt WHERE expires_at < ?", attemptMargin)},
+		{
+			"expired_attempts", 10 * time.Minute, by(forgetAttempts),
+			expect("attempt ids", "zone_attempt WHERE expires_at < ?", attemptMargin),
+		},
 		{"expired_overrides", time.Hour, func(ctx context.Context, _ *sqlx.Conn, _ string) (Result, error) {
 			removed, more, err := overrides(ctx)
 			return Result{Removed: removed, Backlog: more}, err
 		}, expect("overrides", "zone_override WHERE expires_at < ?", day)},
-		{"old_audit", time.Hour, by(forgetAudit),
-			expectOld("changes", "changed_at", "zone_audit", func(b *bounds) int { return b.audit })},
-		{"old_events", time.Hour, by(forgetEvents),
-			expectOld("events", "created_at", "zone_event", func(b *bounds) int { return b.events })},
+		{
+			"old_audit", time.Hour, by(forgetAudit),
+			expectOld("changes", "changed_at", "zone_audit", func(b *bounds) int { return b.audit }),
+		},
+		{
+			"old_events", time.Hour, by(forgetEvents),
+			expectOld("events", "created_at", "zone_event", func(b *bounds) int { return b.events }),
+		},
 		endedLockouts(time.Minute),
 	} {
 		tasks = append(tasks, b.task())
@@ -103,7 +109,8 @@ func (b batches) run(ctx context.Context, on *sqlx.Conn, position string) (all R
 		select {
 		case <-ctx.Done():
 			return all, ctx.Err()
-		case <-time.After(min(restRatio*time.Since(began), time.Until(until))): // a rest after a slow batch must not use up taskTimeout
+		// A rest after a slow batch must not use up taskTimeout.
+		case <-time.After(min(restRatio*time.Since(began), time.Until(until))):
 		}
 	}
 }

@@ -128,8 +128,10 @@ type parameter struct {
 func parameters() map[string]parameter {
 	free := func(form string) parameter { return parameter{func(string) bool { return true }, form} }
 	fixed := func(values ...string) parameter {
-		return parameter{func(value string) bool { return slices.Contains(values, strings.ToLower(value)) },
-			values[0] + ", or be left out"}
+		return parameter{
+			func(value string) bool { return slices.Contains(values, strings.ToLower(value)) },
+			values[0] + ", or be left out",
+		}
 	}
 	yes, no := fixed("true", "1"), fixed("false", "0")
 	absent := func(reason string) parameter { return parameter{nil, "left out: " + reason} }

@@ -70,8 +70,11 @@ func TestDSNParametersAreTakenOrRefusedInWords(t *testing.T) {
 		"allowCleartextPasswords": {[]string{"true", "false"}, []string{"hunter2", ""}, boolean},
 		"allowNativePasswords":    {[]string{"1", "0"}, []string{"hunter2"}, boolean},
 		"compress":                {[]string{"True", "FALSE"}, []string{"hunter2", "zlib"}, boolean},
-		"connectionAttributes": {[]string{"program_name:velocityd,team:auth", ""}, []string{"%zzhunter2"},
-			"a list such as"},
+		"connectionAttributes": {
+			[]string{"program_name:velocityd,team:auth", ""},
+			[]string{"%zzhunter2"},
+			"a list such as",
+		},
 		"timeout": {[]string{"2s", "1m30s"}, []string{"hunter2", "5", "0s", "-1s", ""}, duration},
 		"tls": {
 			[]string{"true", "false", "skip-verify", "preferred", "verify-ca"},
@@ -88,8 +91,11 @@ func TestDSNParametersAreTakenOrRefusedInWords(t *testing.T) {
 		"interpolateParams":        {[]string{"true"}, []string{"false"}, yes},
 		"parseTime":                {[]string{"true", "TRUE", "1"}, []string{"false", "0", "tRUE", "hunter2"}, yes},
 		"rejectReadOnly":           {[]string{"true"}, []string{"false"}, yes},
-		"charset": {[]string{"utf8mb4"}, []string{"latin1", "latin1,utf8mb4", "hunter2"},
-			"utf8mb4, or be left out"},
+		"charset": {
+			[]string{"utf8mb4"},
+			[]string{"latin1", "latin1,utf8mb4", "hunter2"},
+			"utf8mb4, or be left out",
+		},
 		"loc":              {[]string{"UTC"}, []string{"Local", "Europe%2FBerlin", "hunter2"}, "UTC, or be left out"},
 		"collation":        {nil, []string{"utf8mb4_bin", "latin1_swedish_ci", "hunter2%"}, absent},
 		"maxAllowedPacket": {nil, []string{"0", "512", "hunter2"}, absent},
@@ -140,7 +146,8 @@ func TestEachParameterOfTheDriverIsKnown(t *testing.T) {
 	for i := range fields.NumField() {
 		field := fields.Field(i)
 		if slices.Contains([]string{
-			"User", "Passwd", "Net", "Addr", "DBName", "Params", "TLS", "Logger", "DialFunc", "beforeConnect", "pubKey", // no parameters
+			// No parameters.
+			"User", "Passwd", "Net", "Addr", "DBName", "Params", "TLS", "Logger", "DialFunc", "beforeConnect", "pubKey",
 			"TLSConfig", "charsets", // tls, charset
 		}, field.Name) {
 			continue

@@ -68,8 +68,10 @@ func faults() []Fault {
 		{numbers: conflicts(), Kind: service.ErrBusy, Tries: 6},
 		// TiDB: a region, a store or the placement driver does not answer or is overloaded. vtgate:
 		// out of connections or of memory. Unless it was a COMMIT, nothing was recorded.
-		{numbers: []uint16{9001, 9002, 9003, 9004, 9005, 9009, 9010, 9011, 9012, 9013, 8229, 1041}, Kind: service.ErrBusy,
-			Tries: 1},
+		{
+			numbers: []uint16{9001, 9002, 9003, 9004, 9005, 9009, 9010, 9011, 9012, 9013, 8229, 1041}, Kind: service.ErrBusy,
+			Tries: 1,
+		},
 		{numbers: []uint16{NumberLockWait}, Kind: service.ErrBusy, Tries: 3, Clean: true},
 		// No id to be had. MySQL runs no handler for it, so the transaction is open.
 		{numbers: []uint16{1467}, Kind: service.ErrBusy, Tries: 3},
@@ -168,7 +170,8 @@ func FaultOf(err error) Fault {
 			}
 		}
 		if unsent {
-			return Fault{Kind: service.ErrAway, Tries: 2} // whatever keeps it from connecting; a person may have ended the session
+			// Whatever keeps it from connecting; a person may have ended the session.
+			return Fault{Kind: service.ErrAway, Tries: 2}
 		}
 		return Fault{Tries: 1}
 	}

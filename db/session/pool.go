@@ -92,8 +92,10 @@ func (p *Pool) With(ctx context.Context, do func(*sqlx.Conn) (clean bool, err er
 // isUnscanned says that a row could not be read into its variables: it has other columns, or a value
 // that cannot be theirs, which the error quotes. These errors have no types.
 func isUnscanned(err error) bool {
-	for _, words := range []string{"sql: Scan error", "sql: expected ", "missing destination name ",
-		"scannable dest type "} {
+	for _, words := range []string{
+		"sql: Scan error", "sql: expected ", "missing destination name ",
+		"scannable dest type ",
+	} {
 		if strings.Contains(err.Error(), words) {
 			return true
 		}

@@ -61,12 +61,16 @@ func TestVitessAndTiDBErrorsLoseTheirValues(t *testing.T) {
 			shard + `vttablet: rpc error: (errno 1205) (sqlstate HY000): Sql: "SELECT hunter2", BindVars: {k: "hunter2"}`,
 			service.ErrBusy, "1205",
 		},
-		{engine.Vitess, 1062, shard + `Duplicate entry 'hunter2' for key 'zone_attempt.PRIMARY' (errno 1062)`,
-			service.ErrBusy, "1062"},
-		{engine.Vitess, 1105,
+		{
+			engine.Vitess, 1062, shard + `Duplicate entry 'hunter2' for key 'zone_attempt.PRIMARY' (errno 1062)`,
+			service.ErrBusy, "1062",
+		},
+		{
+			engine.Vitess, 1105,
 			zones +
 				`vttablet: rpc error: code = FailedPrecondition desc = disallowed due to rule: enforce denied tables (CallerID: x)`,
-			service.ErrPaused, "denied tables"},
+			service.ErrPaused, "denied tables",
+		},
 		{
 			engine.Vitess, 1105, shard + `vttablet: disallowed due to rule: enforce denied tables (CallerID: x)`,
 			service.ErrPaused,
@@ -75,12 +79,16 @@ func TestVitessAndTiDBErrorsLoseTheirValues(t *testing.T) {
 		{engine.Vitess, 1105, `table zone_txn not found`, service.ErrUnfit, "1146"},
 		{engine.Vitess, 1105, `ambiguous table reference: zone_txn`, service.ErrUnfit, "1052"},
 		{engine.Vitess, 1105, `syntax error at position 7 near 'hunter2'`, nil, "syntax error"},
-		{engine.Vitess, 3819,
+		{
+			engine.Vitess, 3819,
 			shard +
-				`vttablet: Check constraint 'rate must be 0 to 1000000' is violated. (errno 3819) (sqlstate HY000) (CallerID: x): Sql: "insert into zone_override values (:v1)", BindVars: {v1: "hunter2"}`, service.ErrInvalid, "rate must be"},
+				`vttablet: Check constraint 'rate must be 0 to 1000000' is violated. (errno 3819) (sqlstate HY000) (CallerID: x): Sql: "insert into zone_override values (:v1)", BindVars: {v1: "hunter2"}`, service.ErrInvalid, "rate must be",
+		},
 		{engine.TiDB, 1105, `pessimistic lock retry limit reached`, service.ErrBusy, "9007"},
-		{engine.TiDB, 9007, `Write conflict, txnStartTS=1, key={tableID=1, handle={1, hunter2}} [try again later]`,
-			service.ErrBusy, "9007"},
+		{
+			engine.TiDB, 9007, `Write conflict, txnStartTS=1, key={tableID=1, handle={1, hunter2}} [try again later]`,
+			service.ErrBusy, "9007",
+		},
 		{engine.TiDB, 9005, `Region is unavailable`, service.ErrBusy, "9005"},
 		{engine.TiDB, 3819, `Check constraint 'rate must be 0 to 1000000' is violated.`, service.ErrInvalid, "rate must be"},
 	} {
@@ -103,8 +111,10 @@ func TestVitessAndTiDBErrorsLoseTheirValues(t *testing.T) {
 func TestFailedCommitIsUndecidedUnlessRolledBack(t *testing.T) {
 	t.Parallel()
 	conn := &Conn{Engine: engine.Vitess, Shards: &Shards{Keyspace: "velocityd_buckets"}}
-	for number, undecided := range map[uint16]bool{1213: false, 8022: false, 9007: false, 1105: true, 2013: true,
-		1317: true, 9005: true} {
+	for number, undecided := range map[uint16]bool{
+		1213: false, 8022: false, 9007: false, 1105: true, 2013: true,
+		1317: true, 9005: true,
+	} {
 		err := conn.commitError(&mysql.MySQLError{Number: number, Message: "target: velocityd_buckets.-80.primary: it went"})
 		kind := FaultOf(err).Kind
 		told := AsKind(kind, err)
@@ -124,7 +134,8 @@ func TestErrorsLoseValuesAndKeepNames(t *testing.T) {
 		"Incorrect string value: '\\xE2' for column 'bucket_key' at row 1": {1366, "Incorrect string value"},
 		"Truncated incorrect DOUBLE value: 'alice'":                        {1292, "Truncated incorrect DOUBLE value"},
 		"You have an error in your SQL syntax near 'alice'' at line 1": {
-			1064, "You have an error in your SQL syntax near"},
+			1064, "You have an error in your SQL syntax near",
+		},
 		"alice must not log in":                          {NumberSignal, "raised by SIGNAL"},
 		"Data too long for column 'bucket_key' at row 1": {1406, "Data too long for column 'bucket_key' at row 1"},
 		"INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'": {
@@ -132,7 +143,8 @@ func TestErrorsLoseValuesAndKeepNames(t *testing.T) {
 			"INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'",
 		},
 		"CONSTRAINT `rate` failed for `velocityd`.`zone_master`": {
-			4025, "CONSTRAINT `rate` failed for `velocityd`.`zone_master`"},
+			4025, "CONSTRAINT `rate` failed for `velocityd`.`zone_master`",
+		},
 		"bucket_key must be 1 to 255 characters": {NumberBadArgument, "bucket_key must be 1 to 255 characters"},
 	} {
 		told, _ := errors.AsType[*mysql.MySQLError](conn.plain(&mysql.MySQLError{Number: c.number, Message: message}))

@@ -37,8 +37,10 @@ func (c *Connector) prepareVitess(ctx context.Context, s *Conn) error {
 		"transaction_timeout": session["transaction_timeout"], "query_timeout": session["query_timeout"], "autocommit": "1",
 		"transaction_mode": "MULTI",
 	}
-	for _, name := range []string{"sql_mode", "time_zone", "innodb_lock_wait_timeout", "eq_range_index_dive_limit",
-		"isolation"} {
+	for _, name := range []string{
+		"sql_mode", "time_zone", "innodb_lock_wait_timeout", "eq_range_index_dive_limit",
+		"isolation",
+	} {
 		wanted[name] = c.wanted[name]
 	}
 	if err := s.read(found, wanted); err != nil {

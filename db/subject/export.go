@@ -24,8 +24,10 @@ type Row struct {
 // came before is not all then.
 func (r *Rows) Export(ctx context.Context, targets []Target, emit func(Row) error) error {
 	for _, t := range targets {
-		for _, table := range []string{"zone_bucket_lock", "zone_lockout", "zone_override", "zone_bucket_total",
-			"zone_event"} {
+		for _, table := range []string{
+			"zone_bucket_lock", "zone_lockout", "zone_override", "zone_bucket_total",
+			"zone_event",
+		} {
 			if _, err := r.emit(ctx, emit, table, `
  WHERE zone_id = ?
    AND bucket_key = ?`, t.ZoneID, t.Key); err != nil {

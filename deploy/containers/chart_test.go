@@ -184,8 +184,10 @@ func TestTheChartsExamplesServe(t *testing.T) {
 		"velocityd-database": {"dsn": dsn, "owner-dsn": owner, "service": dsn},
 		"velocityd-owner":    {"owner-dsn": owner},
 		"velocityd-tokens":   {"dsn": owner},
-		"velocityd-tls": {"tls.crt": string(served.Cert), "tls.key": string(served.Key),
-			"ca.crt": string(authority.PEM)},
+		"velocityd-tls": {
+			"tls.crt": string(served.Cert), "tls.key": string(served.Key),
+			"ca.crt": string(authority.PEM),
+		},
 		"database-ca":    {"ca.pem": string(authority.PEM)},
 		"velocityd-keys": {"1": strings.Repeat("0123456789abcdef", 4) + "\n"},
 	}

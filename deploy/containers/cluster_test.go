@@ -59,8 +59,10 @@ func (r *release) startAPI(t *testing.T, authority *handlerstest.Authority) {
 	t.Helper()
 	r.api = &api{secrets: map[string]map[string][]byte{}}
 	server := httptest.NewUnstartedServer(r.api)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{authority.Issue(t, "localhost").Loaded(t)},
-		MinVersion: tls.VersionTLS12}
+	server.TLS = &tls.Config{
+		Certificates: []tls.Certificate{authority.Issue(t, "localhost").Loaded(t)},
+		MinVersion:   tls.VersionTLS12,
+	}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	r.apiAddress = server.Listener.Addr().String()

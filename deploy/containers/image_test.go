@@ -147,8 +147,10 @@ func holdsTheConfinement(t *testing.T, p *process) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Uid:\t65532\t65532\t65532\t65532\n", "Gid:\t65532\t65532\t65532\t65532\n",
-		"CapEff:\t0000000000000000\n"} {
+	for _, want := range []string{
+		"Uid:\t65532\t65532\t65532\t65532\n", "Gid:\t65532\t65532\t65532\t65532\n",
+		"CapEff:\t0000000000000000\n",
+	} {
 		if !strings.Contains(string(status), want) {
 			t.Errorf("the process lacks %q:\n%s", want, status)
 		}

@@ -94,7 +94,8 @@ func (a *authorization) request(of *auth.AttributeContext) *gate.Request {
 	return &gate.Request{
 		HTTP: &http.Request{Method: sent.GetMethod(), URL: &url.URL{RawQuery: query}, Header: header},
 		Client: func() (netip.Addr, error) {
-			peer, _ := netip.ParseAddr(of.GetSource().GetAddress().GetSocketAddress().GetAddress()) // the zero value is not valid
+			// The zero value is not valid.
+			peer, _ := netip.ParseAddr(of.GetSource().GetAddress().GetSocketAddress().GetAddress())
 			client, ok := a.options.Proxies.Client(peer, header["X-Forwarded-For"], header["Forwarded"])
 			if !ok {
 				return client,
@@ -178,8 +179,10 @@ func allowed(d service.Decision, attempt string) *auth.CheckResponse {
 // denied returns the answer that lets nobody pass. fields are names and values of the header; those without a value are
 // left out.
 func denied(code codes.Code, text string, httpStatus int, body []byte, fields ...string) *auth.CheckResponse {
-	answer := &auth.DeniedHttpResponse{Status: &envoytype.HttpStatus{Code: envoytype.StatusCode(httpStatus)},
-		Body: string(body)}
+	answer := &auth.DeniedHttpResponse{
+		Status: &envoytype.HttpStatus{Code: envoytype.StatusCode(httpStatus)},
+		Body:   string(body),
+	}
 	fields = append(fields, "content-type", "text/plain; charset=utf-8", "cache-control", "no-store")
 	for pair := range slices.Chunk(fields, 2) {
 		if pair[1] != "" {

@@ -42,8 +42,10 @@ func gates(tb testing.TB, text string) gate.File {
 
 // asked returns a login at a gate, from 192.0.2.7. headers are as Envoy sends them with encode_raw_headers.
 func asked(name, path, body string, headers ...string) *auth.CheckRequest {
-	sent := &auth.AttributeContext_HttpRequest{Method: "POST", Path: path, RawBody: []byte(body),
-		HeaderMap: &core.HeaderMap{}}
+	sent := &auth.AttributeContext_HttpRequest{
+		Method: "POST", Path: path, RawBody: []byte(body),
+		HeaderMap: &core.HeaderMap{},
+	}
 	for pair := range slices.Chunk(headers, 2) {
 		sent.HeaderMap.Headers = append(sent.HeaderMap.Headers, &core.HeaderValue{Key: pair[0], RawValue: []byte(pair[1])})
 	}
@@ -185,18 +187,28 @@ func TestWrongQuestionIsDeniedWithoutError(t *testing.T) {
 		"no key":       {asked("form", "/", "password=x"), right, codes.InvalidArgument},
 		"two keys":     {asked("form", "/", "user=alice&user=bob"), right, codes.InvalidArgument},
 		"two headers":  {asked("header", "/", "", "x-user", "alice", "x-user", "bob"), right, codes.InvalidArgument},
-		"two joined": {joined(asked("header", "/", "", "x-user", "alice", "x-user", "bob")), right,
-			codes.InvalidArgument},
+		"two joined": {
+			joined(asked("header", "/", "", "x-user", "alice", "x-user", "bob")), right,
+			codes.InvalidArgument,
+		},
 		"a key in the query": {asked("form", "/?user=bob", "user=alice"), right, codes.InvalidArgument},
-		"a part of the body": {asked("form", "/", "user=alice", "x-envoy-auth-partial-body", "true"), right,
-			codes.InvalidArgument},
-		"a long body": {asked("form", "/", "user=alice&x="+strings.Repeat("x", gate.MaxBody)), right,
-			codes.InvalidArgument},
-		"long headers": {asked("form", "/", "user=alice", "x", long, "x-request-id", long), right,
-			codes.InvalidArgument},
+		"a part of the body": {
+			asked("form", "/", "user=alice", "x-envoy-auth-partial-body", "true"), right,
+			codes.InvalidArgument,
+		},
+		"a long body": {
+			asked("form", "/", "user=alice&x="+strings.Repeat("x", gate.MaxBody)), right,
+			codes.InvalidArgument,
+		},
+		"long headers": {
+			asked("form", "/", "user=alice", "x", long, "x-request-id", long), right,
+			codes.InvalidArgument,
+		},
 		"no source": {changed(func(a *auth.AttributeContext) { a.Source = nil }), right, codes.InvalidArgument},
-		"a source of no IP": {changed(func(a *auth.AttributeContext) { a.Source = from("@internal") }), right,
-			codes.InvalidArgument},
+		"a source of no IP": {
+			changed(func(a *auth.AttributeContext) { a.Source = from("@internal") }), right,
+			codes.InvalidArgument,
+		},
 		"no token":            {asked("form", "/", "user=alice"), "", codes.Unauthenticated},
 		"a token that is old": {asked("form", "/", "user=alice"), access.NewToken().Reveal(), codes.Unauthenticated},
 		"another scope":       {asked("form", "/", "user=alice"), token(access.ScopeReport), codes.PermissionDenied},
@@ -228,7 +240,8 @@ func TestUndecidedGateAnswersAsItsFileSays(t *testing.T) {
 		err  error
 		want codes.Code
 	}{
-		{service.NewBusyError(3e9, "queue"), codes.Unavailable}, {service.ErrUndecided, codes.DeadlineExceeded},
+		{service.NewBusyError(3e9, "queue"), codes.Unavailable},
+		{service.ErrUndecided, codes.DeadlineExceeded},
 		{service.ErrForbidden, codes.Internal},
 	} {
 		conn, _ := dial(t, envoy.Options{Limiter: failing{cause.err}, Gates: file})
@@ -264,7 +277,9 @@ func TestUndecidedGateAnswersAsItsFileSays(t *testing.T) {
 func FuzzCheck(f *testing.F) {
 	for _, r := range []*auth.CheckRequest{
 		asked("form", "/?a=b", "user=alice", "x-request-id", "1"),
-		joined(asked("basic", "/", "", "authorization", "Basic YTpi")), {}, asked("json", "", "{}"),
+		joined(asked("basic", "/", "", "authorization", "Basic YTpi")),
+		{},
+		asked("json", "", "{}"),
 	} {
 		text, err := proto.Marshal(r)
 		if err != nil {

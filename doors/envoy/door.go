@@ -147,8 +147,10 @@ func (d *door) recovered(
 		if value == nil {
 			return
 		}
-		fault := admission.Fault{Kind: admission.Failed, Method: protocol, Route: info.FullMethod, Code: "internal",
-			Text: fmt.Sprintf("panic: a value of type %T", value)}
+		fault := admission.Fault{
+			Kind: admission.Failed, Method: protocol, Route: info.FullMethod, Code: "internal",
+			Text: fmt.Sprintf("panic: a value of type %T", value),
+		}
 		stack := slog.String("stack", string(debug.Stack()))
 		d.faults.Report(ctx, fault, nil,
 			func() []slog.Attr { return []slog.Attr{slog.String("route", info.FullMethod), stack} })

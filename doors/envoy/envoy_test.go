@@ -260,26 +260,37 @@ func TestAQuestionThatIsNoCheckIsRefused(t *testing.T) {
 		request *ratelimit.RateLimitRequest
 		want    codes.Code
 	}{
-		"no domain": {&ratelimit.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{good()}},
-			codes.InvalidArgument},
+		"no domain": {
+			&ratelimit.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{good()}},
+			codes.InvalidArgument,
+		},
 		"no descriptor": {request(), codes.InvalidArgument},
-		"two hits": {&ratelimit.RateLimitRequest{Domain: "x", HitsAddend: 2,
-			Descriptors: []*common.RateLimitDescriptor{good()}}, codes.InvalidArgument},
-		"two in one": {with(func(d *common.RateLimitDescriptor) { d.HitsAddend = wrapperspb.UInt64(2) }),
-			codes.InvalidArgument},
-		"nine buckets": {request(slices.Repeat([]*common.RateLimitDescriptor{good(), peek("zone_2", "x"), good()}, 3)...),
-			codes.InvalidArgument},
+		"two hits": {&ratelimit.RateLimitRequest{
+			Domain: "x", HitsAddend: 2,
+			Descriptors: []*common.RateLimitDescriptor{good()},
+		}, codes.InvalidArgument},
+		"two in one": {
+			with(func(d *common.RateLimitDescriptor) { d.HitsAddend = wrapperspb.UInt64(2) }),
+			codes.InvalidArgument,
+		},
+		"nine buckets": {
+			request(slices.Repeat([]*common.RateLimitDescriptor{good(), peek("zone_2", "x"), good()}, 3)...),
+			codes.InvalidArgument,
+		},
 		"a peek nowhere": {request(peek("zone_7", "x"), good()), codes.NotFound},
 		"a peek at none": {request(peek("zone_1", ""), good()), codes.InvalidArgument},
 		"negative":       {with(func(d *common.RateLimitDescriptor) { d.IsNegativeHits = true }), codes.InvalidArgument},
 		"a limit": {
 			with(func(d *common.RateLimitDescriptor) { d.Limit = &common.RateLimitDescriptor_RateLimitOverride{} }),
-			codes.InvalidArgument},
+			codes.InvalidArgument,
+		},
 		"zone 0":          {request(of("zone_0", "alice")), codes.InvalidArgument},
 		"zone x":          {request(of("zone_x", "alice")), codes.InvalidArgument},
 		"an entry beside": {request(of("zone_1", "alice", "path", "/")), codes.InvalidArgument},
-		"two attempt ids": {request(of("zone_1", "a", "attempt_id", "1"), of("zone_2", "b", "attempt_id", "2")),
-			codes.InvalidArgument},
+		"two attempt ids": {
+			request(of("zone_1", "a", "attempt_id", "1"), of("zone_2", "b", "attempt_id", "2")),
+			codes.InvalidArgument,
+		},
 		"an empty key": {request(of("zone_1", "")), codes.InvalidArgument},
 		"no such zone": {request(of("zone_7", "alice")), codes.NotFound},
 	} {
@@ -359,8 +370,10 @@ func TestHealthIsReadinessAndWatchersLeaveAtStop(t *testing.T) {
 		ask := grpc_health_v1.NewHealthClient(conn)
 		is := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
 			t.Helper()
-			for _, name := range []string{"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService",
-				"envoy.service.auth.v3.Authorization"} {
+			for _, name := range []string{
+				"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService",
+				"envoy.service.auth.v3.Authorization",
+			} {
 				if got, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil ||
 					got.GetStatus() != want {
 					t.Errorf("%q: %v %v", name, got, err)

@@ -32,7 +32,8 @@ func (q *question) response(d service.Decision) *ratelimit.RateLimitResponse {
 		response.RawBody = admission.Denial(seconds)
 	case d.TxnID() != 0:
 		response.RequestHeadersToAdd = []*core.HeaderValue{
-			{Key: "x-velocity-txn-id", Value: strconv.FormatUint(d.TxnID(), 10)}}
+			{Key: "x-velocity-txn-id", Value: strconv.FormatUint(d.TxnID(), 10)},
+		}
 	}
 	return response
 }

@@ -20,10 +20,14 @@ const rate = 3
 func newDoor(t *testing.T) (Door, *fake.Service, string) {
 	t.Helper()
 	asked := fake.New(t,
-		service.Zone{ID: 1, Rate: rate, Window: time.Hour, Counts: service.CountsFailures,
-			Keys: service.KeyRule{Kind: service.KeyUsername}},
-		service.Zone{ID: 2, Rate: 100, Window: time.Hour, Counts: service.CountsFailures,
-			Keys: service.KeyRule{Kind: service.KeyIP}})
+		service.Zone{
+			ID: 1, Rate: rate, Window: time.Hour, Counts: service.CountsFailures,
+			Keys: service.KeyRule{Kind: service.KeyUsername},
+		},
+		service.Zone{
+			ID: 2, Rate: 100, Window: time.Hour, Counts: service.CountsFailures,
+			Keys: service.KeyRule{Kind: service.KeyIP},
+		})
 	path := filepath.Join(t.TempDir(), "run")
 	folder, err := OpenFolder(path)
 	if err != nil {
@@ -213,8 +217,10 @@ func TestFolderWritableByOthersIsRefused(t *testing.T) {
 
 // FuzzTries holds that no file breaks its reader, and that only a try that ends the file is marked.
 func FuzzTries(f *testing.F) {
-	for _, text := range []string{"", "A\n", "A\nright\n", "A\nright\nB\n", "right\n", "\nright\n", "A\nright\nright\n",
-		"A\nright"} {
+	for _, text := range []string{
+		"", "A\n", "A\nright\n", "A\nright\nB\n", "right\n", "\nright\n", "A\nright\nright\n",
+		"A\nright",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

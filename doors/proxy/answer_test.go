@@ -171,13 +171,17 @@ func TestABodyThatCannotBeReadTellsNothing(t *testing.T) {
 		header                 []string
 	}{
 		"a coding": {"!body:wrong", "body:wrong", "\x1f\x8b", []string{"Content-Encoding", "gzip"}},
-		"a charset of two bytes": {"!body:wrong", "body:wrong", "w\x00",
-			[]string{"Content-Type", "text/html; charset=UTF-16LE"}},
+		"a charset of two bytes": {
+			"!body:wrong", "body:wrong", "w\x00",
+			[]string{"Content-Type", "text/html; charset=UTF-16LE"},
+		},
 		"no JSON":                  {"!json:/error", "json:/error", "<p>", nil},
 		"a member twice":           {"json:/ok=true", "json:/ok=false", `{"ok":false,"ok":true}`, nil},
 		"JSON with more behind it": {"json:/ok=true", "json:/ok=false", `{"ok":true} {"ok":false}`, nil},
-		"a coding behind identity": {"!json:/error", "json:/error", `{}`,
-			[]string{"Content-Encoding", "identity", "Content-Encoding", "br"}},
+		"a coding behind identity": {
+			"!json:/error", "json:/error", `{}`,
+			[]string{"Content-Encoding", "identity", "Content-Encoding", "br"},
+		},
 		"nothing where JSON was to": {"!json:/error", "json:/error", "", nil},
 	} {
 		if got := outcomeOf(t, c.success, c.failure, "/login", answer{status: 200, body: []byte(c.body)},
@@ -219,14 +223,18 @@ func TestARuleReadsStatusTextAndMembers(t *testing.T) {
 // FuzzNoSpellingOfFailurePlaceIsSuccess holds that a Location that net/url resolves to /login is none for a success
 // elsewhere, and that no answer breaks a rule.
 func FuzzNoSpellingOfFailurePlaceIsSuccess(f *testing.F) {
-	for _, seed := range []string{"login?error=1", "./login", "?error=1", "../login", "/a/../login", "/%6cogin",
-		"//h/login", "HTTP://h/login", "a/..//login", ""} {
+	for _, seed := range []string{
+		"login?error=1", "./login", "?error=1", "../login", "/a/../login", "/%6cogin",
+		"//h/login", "HTTP://h/login", "a/..//login", "",
+	} {
 		f.Add(seed, "session=x; Expires=Thu, 01 Jan 1970 00:00:00 GMT")
 	}
 	f.Fuzz(func(t *testing.T, location, cookie string) {
 		asked := &url.URL{Path: "/login"}
-		a := answer{asked: asked, status: http.StatusSeeOther,
-			header: http.Header{"Location": {location}, "Set-Cookie": {cookie}}}
+		a := answer{
+			asked: asked, status: http.StatusSeeOther,
+			header: http.Header{"Location": {location}, "Set-Cookie": {cookie}},
+		}
 		to, err := asked.Parse(location)
 		success, _ := ParseRule("!location:/login")
 		isSuccess := success.holds(a, func(s seen) bool { return s.yes && !s.no })

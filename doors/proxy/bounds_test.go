@@ -48,7 +48,8 @@ func TestFullClientLeavesPlacesToLoginsAndOthers(t *testing.T) {
 	}
 	leave()
 	held.Wait()
-	for f.send(t, http.MethodGet, "/", "", "X-Forwarded-For", "192.0.2.1").status != http.StatusOK { // its place is free again
+	// Its place is free again.
+	for f.send(t, http.MethodGet, "/", "", "X-Forwarded-For", "192.0.2.1").status != http.StatusOK {
 		runtime.Gosched()
 	}
 }

@@ -187,7 +187,8 @@ func TestTheApplicationIsToldWhoAsks(t *testing.T) {
 		"Forwarded becomes X-Forwarded-For": {
 			behind, []string{"Forwarded", "for=192.0.2.1", "X-Forwarded-Host", "app.example"}, http.Header{
 				"X-Forwarded-For": {"192.0.2.1, 127.0.0.1"}, "X-Forwarded-Proto": {"http"}, "X-Forwarded-Host": {"app.example"},
-			}},
+			},
+		},
 	} {
 		c.f.send(t, http.MethodGet, "/", "", c.headers...)
 		delete(got, "User-Agent")

@@ -40,13 +40,17 @@ func FuzzCheckUserIsTheOneApplicationReads(f *testing.F) {
 		{ofForm, "user=a&user=b"},
 		{"", "user=%61"},
 		{parts, "--x\r\nContent-Disposition: form-data; name=\"user\"\r\n\r\nalice\r\n--x--\r\n"},
-		{parts,
+		{
+			parts,
 			"--x\r\nContent-Disposition: form-data; name=\"a\"; filename=\"b\"\r\nContent-Type: " +
-				"text/plain\r\n\r\nc\r\n--x\r\nContent-Disposition: form-data; name=\"user\"\r\n\r\n\r\n--x--"},
+				"text/plain\r\n\r\nc\r\n--x\r\nContent-Disposition: form-data; name=\"user\"\r\n\r\n\r\n--x--",
+		},
 		{parts, "--x\nContent-Disposition: form-data; name=user\n\nalice\n--x--"},
-		{parts,
+		{
+			parts,
 			"--x\r\nContent-Disposition: form-data; name=\"user\"\r\n\r\na\r\n--x \r\nContent-Disposition: form-data; " +
-				"name=\"user\"\r\n\r\nb\r\n--x--\r\n"},
+				"name=\"user\"\r\n\r\nb\r\n--x--\r\n",
+		},
 	} {
 		f.Add(seed[0], seed[1])
 	}

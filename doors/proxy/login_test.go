@@ -85,8 +85,13 @@ func TestTheOperatorsPagesAreTriedAndShown(t *testing.T) {
 	if r := f.try(t, "alice", "wrong", "Accept", "application/json"); r.body != `{"status":"KO"}` {
 		t.Errorf("JSON: %s", r.body)
 	}
-	for _, texts := range [][2]string{{"{{.Nothing}}", ""}, {"{{", ""}, {"", "{"}, {"", `{"x": {{.User}}}`},
-		{"", "{{if eq .Status 429}}1{{end}}"}} {
+	for _, texts := range [][2]string{
+		{"{{.Nothing}}", ""},
+		{"{{", ""},
+		{"", "{"},
+		{"", `{"x": {{.User}}}`},
+		{"", "{{if eq .Status 429}}1{{end}}"},
+	} {
 		if _, err := proxy.ParsePages(texts[0], texts[1]); err == nil {
 			t.Errorf("%q makes pages", texts)
 		}
@@ -124,8 +129,10 @@ func TestALoginThatProgramsReadDifferentlyIsRefused(t *testing.T) {
 	}{
 		"no user":   {form("password=right"), http.StatusBadRequest},
 		"two users": {form("user=a&user=b&password=right"), http.StatusBadRequest},
-		"a user in the query": {f.send(t, http.MethodPost, "/login?user=b", "user=a&password=right", "Content-Type", ofForm),
-			http.StatusBadRequest},
+		"a user in the query": {
+			f.send(t, http.MethodPost, "/login?user=b", "user=a&password=right", "Content-Type", ofForm),
+			http.StatusBadRequest,
+		},
 		"gzip":                {form("user=a", "Content-Encoding", "gzip"), http.StatusUnsupportedMediaType},
 		"a field for one hop": {form("user=a", "Connection", "close, Content-Type"), http.StatusBadRequest},
 		"too long a body":     {form("user=a&x=" + strings.Repeat("x", 1<<10)), http.StatusRequestEntityTooLarge},
@@ -138,8 +145,10 @@ func TestALoginThatProgramsReadDifferentlyIsRefused(t *testing.T) {
 	if n := len(app.seen()); n > 0 {
 		t.Errorf("the application has seen %d of them: %q", n, app.seen())
 	}
-	for _, told := range []string{"given several times", `"code":"invalid_request"`, `"code":"unsupported_media_type"`,
-		`"code":"payload_too_large"`} {
+	for _, told := range []string{
+		"given several times", `"code":"invalid_request"`, `"code":"unsupported_media_type"`,
+		`"code":"payload_too_large"`,
+	} {
 		f.awaitLog(t, told)
 	}
 }

@@ -74,8 +74,10 @@ func TestOtherPathsAndReadingMethodsPass(t *testing.T) {
 
 func TestALoginIsAMethodAndAPath(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", "POST", "/login", "POST login", "post /login", "POST /login?x", "POST /a%2f",
-		"POST /**/login", "POST /a b", "POST /a;b"} {
+	for _, text := range []string{
+		"", "POST", "/login", "POST login", "post /login", "POST /login?x", "POST /a%2f",
+		"POST /**/login", "POST /a b", "POST /a;b",
+	} {
 		if l, err := proxy.ParseLogin(text); err == nil {
 			t.Errorf("%q became %v", text, l)
 		}

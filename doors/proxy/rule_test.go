@@ -16,7 +16,8 @@ func TestAnswerPassesUnchangedAndIsReportedByRules(t *testing.T) {
 		body string
 		want service.Outcome
 	}{
-		"a success":         {"welcome" + strings.Repeat("x", 64<<10) + "wrong", service.OutcomeSuccess}, // the failure stands behind the beginning
+		// The failure stands behind the beginning.
+		"a success":         {"welcome" + strings.Repeat("x", 64<<10) + "wrong", service.OutcomeSuccess},
 		"a failure":         {"wrong", service.OutcomeFailure},
 		"nothing of either": {"hello", ""},
 	} {
@@ -24,8 +25,10 @@ func TestAnswerPassesUnchangedAndIsReportedByRules(t *testing.T) {
 			t.Parallel()
 			app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, c.body) })
 			f := stand(t, app, func(o *proxy.Options) {
-				o.Rules = proxy.Rules{Success: all(t, proxy.ParseRule, "body:welcome"),
-					Failure: all(t, proxy.ParseRule, "body:wrong")}
+				o.Rules = proxy.Rules{
+					Success: all(t, proxy.ParseRule, "body:welcome"),
+					Failure: all(t, proxy.ParseRule, "body:wrong"),
+				}
 			})
 			if r := f.try(t, "alice", "x"); r.status != http.StatusOK || r.body != c.body {
 				t.Errorf("the client got %d with %d bytes, and not what the application answered", r.status, len(r.body))
@@ -56,8 +59,10 @@ func TestExaminedAnswerHasNoCoding(t *testing.T) {
 
 func TestARuleThatSaysNothingIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, text := range []string{"", " ", "status", "status:", "status:20", "status:abc", "status:2000", "json:status",
-		"json:", "Status:200", "header:x", "body:%", "!"} {
+	for _, text := range []string{
+		"", " ", "status", "status:", "status:20", "status:abc", "status:2000", "json:status",
+		"json:", "Status:200", "header:x", "body:%", "!",
+	} {
 		if r, err := proxy.ParseRule(text); err == nil {
 			t.Errorf("%q became %v", text, r)
 		}
@@ -66,8 +71,10 @@ func TestARuleThatSaysNothingIsRefused(t *testing.T) {
 
 // FuzzParseRule holds that a rule is refused or has conditions, and never panics on an answer.
 func FuzzParseRule(f *testing.F) {
-	for _, seed := range []string{"status:302", "!cookie:a location:/x", "json:/a~1b=c", "body:%20", "json:/0/0",
-		"status:+xx"} {
+	for _, seed := range []string{
+		"status:302", "!cookie:a location:/x", "json:/a~1b=c", "body:%20", "json:/0/0",
+		"status:+xx",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

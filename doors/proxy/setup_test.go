@@ -116,8 +116,10 @@ func newOptions(tb testing.TB, app string) proxy.Options {
 		Users:    []gate.Source{place(tb, gate.Form, "user")},
 		UserZone: userZone, AddressZone: addressZone, Pages: pages, MaxBody: 1 << 10, CheckTimeout: patience,
 		AnswerTimeout: patience,
-		Rules: proxy.Rules{Success: all(tb, proxy.ParseRule, "status:200"),
-			Failure: all(tb, proxy.ParseRule, "status:401")},
+		Rules: proxy.Rules{
+			Success: all(tb, proxy.ParseRule, "status:200"),
+			Failure: all(tb, proxy.ParseRule, "status:401"),
+		},
 		AccessLog: true, MaxRequests: 100,
 	}
 }

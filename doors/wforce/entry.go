@@ -63,7 +63,8 @@ func (c *call) target(ctx context.Context) (t target, err error) {
 		return t, err
 	}
 	t.mark = mark + ": "
-	if c.tuple.Login == "" && zone.Keys.Form != service.KeyHMAC { // a zone of pseudonyms must not have the address in a reason
+	// A zone of pseudonyms must not have the address in a reason.
+	if c.tuple.Login == "" && zone.Keys.Form != service.KeyHMAC {
 		t.mark = mark + " " + spelled(name) + ": "
 	}
 	return t, nil
@@ -134,7 +135,8 @@ func dropsEntry(action service.OverrideAction) command {
 			return done(), err
 		}
 		err = c.api.EndOverride(service.WithReason(ctx, o.Reason), o.ZoneID, o.ID, "")
-		if errors.Is(err, service.ErrConflict) || errors.Is(err, service.ErrNotFound) { // another call has changed or ended it since
+		// Another call has changed or ended it since.
+		if errors.Is(err, service.ErrConflict) || errors.Is(err, service.ErrNotFound) {
 			err = nil
 		}
 		return done(), err

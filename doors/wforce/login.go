@@ -13,7 +13,8 @@ const denial = "Too many attempts. Try again later."
 
 // verdict is the answer to the command allow.
 type verdict struct {
-	Status     int               `json:"status"` // -1: refuse; 0: go on. Others would let the login pass after some seconds
+	// -1: refuse; 0: go on. Others would let the login pass after some seconds.
+	Status     int               `json:"status"`
 	Message    string            `json:"msg"`
 	Attributes map[string]string `json:"r_attrs"`
 }
@@ -52,7 +53,8 @@ func (c *call) place(ctx context.Context) (id string, open *service.Decision, er
 		case err != nil:
 			return "", nil, err
 		}
-		if isFree, err := c.notes.change(a, (*note).use); isFree || err != nil { // calls of the same tuple may have come first
+		// Calls of the same tuple may have come first.
+		if isFree, err := c.notes.change(a, (*note).use); isFree || err != nil {
 			return a.id(), open, err
 		}
 	}

@@ -60,10 +60,14 @@ func newStore(t *testing.T, credentials *servicetest.Credentials) *place {
 	t.Helper()
 	p := &place{Store: memory.New(), credentials: credentials}
 	for _, zone := range []service.Zone{
-		{ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures,
-			Keys: service.KeyRule{Kind: service.KeyUsername}},
-		{ID: addressZone, Rate: 100, Window: time.Hour, Counts: service.CountsFailures,
-			Keys: service.KeyRule{Kind: service.KeyIP}},
+		{
+			ID: userZone, Rate: userRate, Window: time.Hour, Counts: service.CountsFailures,
+			Keys: service.KeyRule{Kind: service.KeyUsername},
+		},
+		{
+			ID: addressZone, Rate: 100, Window: time.Hour, Counts: service.CountsFailures,
+			Keys: service.KeyRule{Kind: service.KeyIP},
+		},
 	} {
 		p.SetZone(t, zone)
 	}

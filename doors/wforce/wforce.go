@@ -72,8 +72,9 @@ type door struct {
 // call is one request of a caller who is known.
 type call struct {
 	*door
-	api    *client.Client
-	holder string // whose share of places it takes: the credential, or the connection's address where nobody is asked who he is
+	api *client.Client
+	// Whose share of places it takes: the credential, or the connection's address where nobody is asked who he is.
+	holder string
 	tuple  tuple
 	secret string // goes into attempt ids: see attempt
 	// user and address are the zones that the path names; 0 leaves one out.
@@ -131,7 +132,8 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) {
 		admission.NoteOf(r.Context()).Refuse(err)
 	}
 	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="velocityd"`) // Basic is taken, too, and a browser must not ask for it
+		// Basic is taken, too, and a browser must not ask for it.
+		w.Header().Set("WWW-Authenticate", `Bearer realm="velocityd"`)
 	}
 	w.Header().Set("Content-Type", api.MediaJSON)
 	w.Header().Set("Cache-Control", "no-store")

@@ -16,8 +16,10 @@ func TestBothPathFormsAndEveryCredentialAreTaken(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, access.ScopeCheck, access.ScopeReport)
 	body := []byte(`{"login":"alice","remote":"::ffff:203.0.113.9","attrs":{"a":[1]}}`)
-	for _, path := range []string{"/1/2/?command=allow", "/1/2?command=allow", "/1/2/command/allow", "/0/2/?command=allow",
-		"/1/0/?command=allow"} {
+	for _, path := range []string{
+		"/1/2/?command=allow", "/1/2?command=allow", "/1/2/command/allow", "/0/2/?command=allow",
+		"/1/0/?command=allow",
+	} {
 		if a := p.send(t, http.MethodPost, "/wforce"+path, body); a.verdict(t) != 0 {
 			t.Errorf("%s: %v", path, a.body)
 		}
@@ -144,8 +146,10 @@ func TestNetworkEntriesAreTakenBackByAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t)
-			p.SetZone(t, service.Zone{ID: addressZone, Rate: 100, Window: time.Hour,
-				Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
+			p.SetZone(t, service.Zone{
+				ID: addressZone, Rate: 100, Window: time.Hour,
+				Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24},
+			})
 			about := func(name string, expire int) tuple {
 				member := "ip"
 				if strings.Contains(name, "/") {
@@ -215,8 +219,10 @@ func TestAnEntryLeavesTheOtherListAlone(t *testing.T) {
 func TestAnEntryLeavesTheOverridesOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	ban := service.Override{ZoneID: addressZone, Key: "203.0.113.78", Action: service.OverrideDeny,
-		Reason: "fail2ban sshd"}
+	ban := service.Override{
+		ZoneID: addressZone, Key: "203.0.113.78", Action: service.OverrideDeny,
+		Reason: "fail2ban sshd",
+	}
 	if _, err := p.AddOverride(t.Context(), ban, ""); err != nil {
 		t.Fatal(err)
 	}

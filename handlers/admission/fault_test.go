@@ -62,8 +62,10 @@ func TestRepeatedFaultLogsOneCountedLinePerSecond(t *testing.T) {
 		for second := range 3 {
 			for range 1000 {
 				zone++
-				log.tell(Fault{Kind: Busy, Method: "POST", Route: "/v1/check", Code: "busy",
-					Text: fmt.Sprintf("check zone %d: away", zone)}, zone)
+				log.tell(Fault{
+					Kind: Busy, Method: "POST", Route: "/v1/check", Code: "busy",
+					Text: fmt.Sprintf("check zone %d: away", zone),
+				}, zone)
 			}
 			lines := log.lines(t)
 			if second == 0 {
@@ -174,19 +176,29 @@ func TestCallReportsWorstFaultAndAbsentDatabase(t *testing.T) {
 	}{
 		"none":              {asked: Asked{Decisions: []service.Decision{{}}}},
 		"a part is refused": {asked: Asked{Decisions: []service.Decision{{}, refused}}, kinds: []Kind{Refused}},
-		"one is busy as well": {asked: Asked{Decisions: []service.Decision{refused, busy, refused}},
-			kinds: []Kind{Busy}},
-		"two are busy": {asked: Asked{Decisions: []service.Decision{busy, {Err: service.ErrBusy}}},
-			kinds: []Kind{Busy}},
+		"one is busy as well": {
+			asked: Asked{Decisions: []service.Decision{refused, busy, refused}},
+			kinds: []Kind{Busy},
+		},
+		"two are busy": {
+			asked: Asked{Decisions: []service.Decision{busy, {Err: service.ErrBusy}}},
+			kinds: []Kind{Busy},
+		},
 		"a report is refused": {asked: Asked{RefusedReport: service.ErrNotFound}, kinds: []Kind{Refused}},
 		"its caller has left": {asked: Asked{Decisions: []service.Decision{left}}},
-		"the account may not": {asked: Asked{Decisions: []service.Decision{busy, lockedOut}},
-			kinds: []Kind{Failed}},
+		"the account may not": {
+			asked: Asked{Decisions: []service.Decision{busy, lockedOut}},
+			kinds: []Kind{Failed},
+		},
 		"without the database": {asked: Asked{Decisions: []service.Decision{away, away}}, kinds: []Kind{Degraded}},
-		"refused, without the database": {asked: Asked{Decisions: []service.Decision{away, refused}},
-			kinds: []Kind{Refused, Degraded}},
-		"failed as a whole": {asked: Asked{Decisions: []service.Decision{away, busy}}, err: service.ErrUndecided,
-			kinds: []Kind{Failed}},
+		"refused, without the database": {
+			asked: Asked{Decisions: []service.Decision{away, refused}},
+			kinds: []Kind{Refused, Degraded},
+		},
+		"failed as a whole": {
+			asked: Asked{Decisions: []service.Decision{away, busy}}, err: service.ErrUndecided,
+			kinds: []Kind{Failed},
+		},
 		"left as a whole": {err: context.Canceled},
 	} {
 		var kinds []Kind

@@ -72,8 +72,10 @@ func TestFirstMatchingRuleNamesDescriptorsBucket(t *testing.T) {
 func TestAWrittenDomainIsReadAsItWas(t *testing.T) {
 	t.Parallel()
 	want := map[string]gate.Domain{
-		"edge": {{Zone: 7, Entries: entries("path", "*.html: 1", "user", "")},
-			{Zone: 8, Entries: entries("generic_key", "1")}},
+		"edge": {
+			{Zone: 7, Entries: entries("path", "*.html: 1", "user", "")},
+			{Zone: 8, Entries: entries("generic_key", "1")},
+		},
 		"~": {{Zone: 1, Entries: entries("null", "")}},
 	}
 	text, err := yaml.Marshal(map[string]any{"domains": want})
@@ -136,8 +138,13 @@ func TestDomainFindingsAreMissingZonesAndDeadRules(t *testing.T) {
 
 // FuzzDomain holds that other values make another bucket, and that no error repeats a value.
 func FuzzDomain(f *testing.F) {
-	for _, seed := range [][4]string{{"a", "b", "a", "c"}, {"a,", "b", "a", ",b"}, {"a%2C", "b", "a,", "b"},
-		{"", "b", "", "b"}, {"%", "25", "%25", ""}} {
+	for _, seed := range [][4]string{
+		{"a", "b", "a", "c"},
+		{"a,", "b", "a", ",b"},
+		{"a%2C", "b", "a,", "b"},
+		{"", "b", "", "b"},
+		{"%", "25", "%25", ""},
+	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3])
 	}
 	domain := gate.Domain{{Zone: 1, Entries: entries("user", "", "address", "")}}

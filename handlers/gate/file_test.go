@@ -33,8 +33,10 @@ func TestAFileOfGatesIsReadWhole(t *testing.T) {
 	login, _ := file.Gate("login")
 	want := gate.Gate{
 		Name: "login",
-		Buckets: []gate.Bucket{{Zone: 1, Key: gate.Source{Kind: gate.Form, Name: "username"}},
-			{Zone: 2, Key: gate.Source{Kind: gate.Client, Name: "address"}}},
+		Buckets: []gate.Bucket{
+			{Zone: 1, Key: gate.Source{Kind: gate.Form, Name: "username"}},
+			{Zone: 2, Key: gate.Source{Kind: gate.Client, Name: "address"}},
+		},
 		Attempt: gate.Source{Kind: gate.Header, Name: "X-Request-Id"},
 		Answer:  gate.Answer{Allow: 200, Deny: 429, Busy: gate.BusyAllows},
 	}

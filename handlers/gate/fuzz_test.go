@@ -15,8 +15,10 @@ import (
 
 // FuzzParse holds that a file with which no fault is found makes gates that the service can ask by.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{goodFile, domainFile, "", "gates: {a: {buckets: [{zone: 1, key: {json: /a~0}}]}}",
-		"gates: &a {x: *a}", "? [a]\n: b", "gates:\n\t- x"} {
+	for _, seed := range []string{
+		goodFile, domainFile, "", "gates: {a: {buckets: [{zone: 1, key: {json: /a~0}}]}}",
+		"gates: &a {x: *a}", "? [a]\n: b", "gates:\n\t- x",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -52,14 +54,19 @@ func FuzzParse(f *testing.F) {
 // FuzzShort holds that the short form asks what the address says, or refuses it, and that no error repeats a key.
 func FuzzShort(f *testing.F) {
 	for _, seed := range [][3]string{
-		{"zone=1&key=alice&deny=429", "", ""}, {"", "1", "alice"}, {"attempt=@header", "2", "@client"}, {"zone=1", "1", "x"},
+		{"zone=1&key=alice&deny=429", "", ""},
+		{"", "1", "alice"},
+		{"attempt=@header", "2", "@client"},
+		{"zone=1", "1", "x"},
 		{"zone=%31&key=%ff", "", ""},
 	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
 	f.Fuzz(func(t *testing.T, query, zone, key string) {
-		r := &http.Request{URL: &url.URL{RawQuery: query},
-			Header: http.Header{"X-Velocity-Zone": {zone}, "X-Velocity-Key": {key}}}
+		r := &http.Request{
+			URL:    &url.URL{RawQuery: query},
+			Header: http.Header{"X-Velocity-Zone": {zone}, "X-Velocity-Key": {key}},
+		}
 		asked, err := gate.Short(&gate.Request{HTTP: r, Client: request(t, http.MethodGet, "/", "").Client})
 		values, queryErr := url.ParseQuery(query)
 		if err != nil {

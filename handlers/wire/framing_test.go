@@ -29,8 +29,10 @@ func TestConnectionEndsAfterRequestWithTwoLengths(t *testing.T) {
 		"both, the other way round": {[]string{head + chunked + length + "\r\n" + chunks}, true},
 		"both, in small letters":    {[]string{head + strings.ToLower(length+chunked) + "\r\n" + chunks}, true},
 		"chunked, behind a length":  {[]string{head + length + "\r\n" + body, head + chunked + "\r\n" + chunks}, false},
-		"both, behind a length": {[]string{head + length + "\r\n" + body, head + length + chunked + "\r\n" + chunks},
-			true},
+		"both, behind a length": {
+			[]string{head + length + "\r\n" + body, head + length + chunked + "\r\n" + chunks},
+			true,
+		},
 		"both, behind another": {[]string{head + chunked + "\r\n" + chunks, head + length + chunked + "\r\n" + chunks}, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {

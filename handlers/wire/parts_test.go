@@ -49,8 +49,10 @@ func protocols(t *testing.T) map[string]func(handler http.HandlerFunc) (client h
 	t.Helper()
 	authority := handlerstest.NewAuthority(t)
 	settings, now := authority.ServerTLS(t), time.Now() // the bubble's clock is before the certificate's time
-	trusting := &tls.Config{RootCAs: authority.Pool, ServerName: "velocityd", NextProtos: []string{"h2"},
-		Time: func() time.Time { return now }}
+	trusting := &tls.Config{
+		RootCAs: authority.Pool, ServerName: "velocityd", NextProtos: []string{"h2"},
+		Time: func() time.Time { return now },
+	}
 	return map[string]func(http.HandlerFunc) (http.RoundTripper, func()){
 		"HTTP/1": func(handler http.HandlerFunc) (http.RoundTripper, func()) {
 			near, accepted := net.Pipe()
@@ -61,11 +63,13 @@ func protocols(t *testing.T) map[string]func(handler http.HandlerFunc) (client h
 		"HTTP/2": func(handler http.HandlerFunc) (http.RoundTripper, func()) {
 			near, accepted := net.Pipe()
 			end := serveConn(handler, Options{TLS: settings}, accepted)
-			return &http.Transport{ForceAttemptHTTP2: true,
+			return &http.Transport{
+				ForceAttemptHTTP2: true,
 				DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 					conn := tls.Client(near, trusting)
 					return conn, conn.HandshakeContext(ctx)
-				}}, end
+				},
+			}, end
 		},
 	}
 }

@@ -97,8 +97,10 @@ func TestProxyNamingNoClientIsClosedAndLogged(t *testing.T) {
 		"a request":        {askRoot, "has sent no header of the PROXY protocol"},
 		"TLS":              {"\x16\x03\x01\x00\x05hello", "has sent no header of the PROXY protocol"},
 		"a malformed line": {"PROXY TCP4 198.51.100.7 192.0.2.1 4711\r\n", "read the header of the PROXY protocol"},
-		"a malformed address": {"PROXY TCP4 198.51.100.777 192.0.2.1 4711 443\r\n",
-			"read the header of the PROXY protocol"},
+		"a malformed address": {
+			"PROXY TCP4 198.51.100.777 192.0.2.1 4711 443\r\n",
+			"read the header of the PROXY protocol",
+		},
 		"a line without end":     {"PROXY " + strings.Repeat("x", 200), "read the header of the PROXY protocol"},
 		"an unknown command":     {"\r\n\r\n\x00\r\nQUIT\n\x2f\x11\x00\x0c", "read the header of the PROXY protocol"},
 		"nothing, and it leaves": {"", ""},
@@ -146,7 +148,8 @@ func TestBoundsApplyToTheNamedClients(t *testing.T) {
 	t.Parallel()
 	s := listenTo(t, Options{Proxies: admission.ThisMachine(), MaxConnectionsPerPeer: 1}, whoAsks)
 	for _, c := range []struct{ client, want string }{
-		{"198.51.100.7", "198.51.100.7:1 false"}, {"198.51.100.8", "198.51.100.8:1 false"},
+		{"198.51.100.7", "198.51.100.7:1 false"},
+		{"198.51.100.8", "198.51.100.8:1 false"},
 		{"198.51.100.7", "198.51.100.7:1 true"},
 	} {
 		l := handlerstest.Dial(t, s.address)
@@ -219,8 +222,10 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 		options  Options
 		underWay func(*listener) int
 	}{
-		"headers": {Options{Proxies: admission.ThisMachine()},
-			func(l *listener) int { return int(l.unnamed.Load()) + l.places.Taken() }},
+		"headers": {
+			Options{Proxies: admission.ThisMachine()},
+			func(l *listener) int { return int(l.unnamed.Load()) + l.places.Taken() },
+		},
 		"handshakes": {
 			Options{TLS: handlerstest.NewAuthority(t).ServerTLS(t)}, func(l *listener) int { return l.places.Taken() },
 		},

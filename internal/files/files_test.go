@@ -27,12 +27,16 @@ func TestFilesWritableByOthersAreRefused(t *testing.T) {
 		"read by everybody":    {chmod(0o644), "", "'chmod o='"},
 		"written by its group": {chmod(0o620), "'chmod go-w'", ""},
 		"written by everybody": {chmod(0o666), "'chmod go-w'", ""},
-		"another user's": {func(_, file string) error { return os.Chown(file, stranger, -1) },
-			"belongs to user 4711", ""},
+		"another user's": {
+			func(_, file string) error { return os.Chown(file, stranger, -1) },
+			"belongs to user 4711", "",
+		},
 		"a folder for everybody": {func(f, _ string) error { return os.Chmod(f, 0o777) }, "'chmod go-w'", ""}, //nolint:gosec // is tested
 		"a folder for its group": {func(f, _ string) error { return os.Chmod(f, 0o770) }, "'chmod go-w'", ""}, //nolint:gosec // is tested
-		"a folder of another user's": {func(folder, _ string) error { return os.Chown(folder, stranger, -1) },
-			"belongs to user 4711", ""},
+		"a folder of another user's": {
+			func(folder, _ string) error { return os.Chown(folder, stranger, -1) },
+			"belongs to user 4711", "",
+		},
 		"a sticky folder, as Kubernetes mounts secrets": {func(folder, _ string) error {
 			return os.Chmod(folder, 0o777|fs.ModeSticky)
 		}, "", ""},
@@ -50,14 +54,18 @@ func TestFilesWritableByOthersAreRefused(t *testing.T) {
 		"a link into a folder for everybody": {func(folder, file string) error {
 			return errors.Join(linked(file, "a/real"), os.Chmod(filepath.Join(folder, "a"), 0o777)) //nolint:gosec // tested
 		}, "'chmod go-w'", ""},
-		"a link to itself": {func(_, file string) error { return errors.Join(os.Remove(file), os.Symlink(file, file)) },
-			"too many links", ""},
+		"a link to itself": {
+			func(_, file string) error { return errors.Join(os.Remove(file), os.Symlink(file, file)) },
+			"too many links", "",
+		},
 		"a FIFO": {
 			func(_, file string) error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) },
 			"no regular file", "",
 		},
-		"a folder": {func(_, file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
-			"no regular file", ""},
+		"a folder": {
+			func(_, file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) },
+			"no regular file", "",
+		},
 		"a device": {
 			func(_, file string) error { return errors.Join(os.Remove(file), os.Symlink("/dev/zero", file)) }, "no regular file",
 			"no regular file",

@@ -102,10 +102,12 @@ func TestEachRoleIsRefusedForbiddenActions(t *testing.T) {
 	})
 	insert := []string{
 		"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (NOW(), 1, 'a', 0, " +
-			"0, 1)"}
+			"0, 1)",
+	}
 	audit := []string{"SELECT * FROM zone_audit", "SELECT changed_by, principal FROM zone_audit"}
 	changed := []string{
-		"SELECT id, changed_at, subject, zone_id, state_before, state_after FROM zone_audit WHERE id > 0 ORDER BY id DESC"}
+		"SELECT id, changed_at, subject, zone_id, state_before, state_after FROM zone_audit WHERE id > 0 ORDER BY id DESC",
+	}
 	cases := map[roles.Role]struct{ may, mustNot []string }{
 		roles.Service: {
 			slices.Concat(tables, public, insert, changed, audit),
@@ -123,8 +125,10 @@ func TestEachRoleIsRefusedForbiddenActions(t *testing.T) {
 			slices.Concat(tables, views, more, lists, audit, public, []string{edits}),
 			slices.Concat(writes(), internal, insert),
 		},
-		roles.Auditor: {slices.Concat(views, lists),
-			slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
+		roles.Auditor: {
+			slices.Concat(views, lists),
+			slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits}),
+		},
 	}
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)

@@ -67,8 +67,10 @@ func TestCredentialCacheKnowsTwoTokensOfOneName(t *testing.T) {
 func TestEveryInstanceSeesRevocationWithinFiveSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for _, pace := range []time.Duration{time.Millisecond, 700 * time.Millisecond, 4999 * time.Millisecond,
-			5 * time.Second, time.Hour} {
+		for _, pace := range []time.Duration{
+			time.Millisecond, 700 * time.Millisecond, 4999 * time.Millisecond,
+			5 * time.Second, time.Hour,
+		} {
 			var store servicetest.Credentials
 			token := store.AddToken(shop)
 			one, two := access.NewCache(&store, access.Options{}), access.NewCache(&store, access.Options{})

@@ -63,8 +63,10 @@ func TestCredentialsAreValidated(t *testing.T) {
 		"name not ASCII":       {with(func(c *Caller) { c.Name = "aé" }), "name"},
 		"no scope":             {with(func(c *Caller) { c.Scopes = nil }), "scopes"},
 		"unknown scope":        {with(func(c *Caller) { c.Scopes = []Scope{"check", "root"} }), "scopes"},
-		"metrics of a zone": {with(func(c *Caller) { c.Scopes, c.Zones = []Scope{ScopeCheck, ScopeMetrics}, []int64{1} }),
-			"scopes"},
+		"metrics of a zone": {
+			with(func(c *Caller) { c.Scopes, c.Zones = []Scope{ScopeCheck, ScopeMetrics}, []int64{1} }),
+			"scopes",
+		},
 		"zone 0":               {with(func(c *Caller) { c.Zones = []int64{0} }), "zones"},
 		"zones":                {with(func(c *Caller) { c.Zones = make([]int64, 0) }), ""},
 		"too many zones":       {with(func(c *Caller) { c.Zones = slices.Repeat([]int64{1}, 257) }), "zones"},

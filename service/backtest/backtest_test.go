@@ -262,8 +262,10 @@ func TestAttemptsThatConcurrentBlockedAreNamed(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1, Rate: 2, Window: time.Minute}
 	r := replayOf(t, time.Time{}, []service.Zone{zone}, zone)
-	place := backtest.Place{Bucket: service.Bucket{ZoneID: 1, Key: "alice"}, WouldBlock: true,
-		Reason: service.ReasonConcurrent}
+	place := backtest.Place{
+		Bucket: service.Bucket{ZoneID: 1, Key: "alice"}, WouldBlock: true,
+		Reason: service.ReasonConcurrent,
+	}
 	r.Add(backtest.Attempt{ID: 1, At: time.Now(), Blocked: true, Places: []backtest.Place{place}})
 	got := r.Result()
 	const want = "1 attempts were blocked by concurrent of a zone, which is not replayed: only other limits block them " +

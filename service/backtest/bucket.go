@@ -157,8 +157,10 @@ func (b *bucket) lockout(plan int) service.Lockout {
 		return service.Lockout{}
 	}
 	l := b.locks[plan]
-	return service.Lockout{Until: instantOf(l.until), Length: time.Duration(l.length) * time.Microsecond,
-		Shadow: l.isShadow}
+	return service.Lockout{
+		Until: instantOf(l.until), Length: time.Duration(l.length) * time.Microsecond,
+		Shadow: l.isShadow,
+	}
 }
 
 // lockOut notes a lockout that begins under one of some plans.

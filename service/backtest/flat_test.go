@@ -21,8 +21,10 @@ func replay(t *testing.T, zones ...service.Zone) (*Replay, time.Time) {
 // TestBucketsAreForgottenWhenNothingCounts replays a new key with each attempt, some of which are locked out.
 func TestBucketsAreForgottenWhenNothingCounts(t *testing.T) {
 	t.Parallel()
-	zone := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Minute, LockoutMax: time.Minute,
-		LockoutDecay: time.Minute}
+	zone := service.Zone{
+		ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Minute, LockoutMax: time.Minute,
+		LockoutDecay: time.Minute,
+	}
 	r, at := replay(t, zone)
 	for i := range 20_000 {
 		at = at.Add(time.Second)
@@ -61,8 +63,10 @@ func TestShortWindowZoneIsForgottenBesideLongOne(t *testing.T) {
 	for i := range 20_000 {
 		at = at.Add(time.Second)
 		r.Add(
-			Attempt{At: at, Places: []Place{{Bucket: service.Bucket{ZoneID: 1, Key: fmt.Sprint(i)}},
-				{Bucket: service.Bucket{ZoneID: 2, Key: "a"}}}})
+			Attempt{At: at, Places: []Place{
+				{Bucket: service.Bucket{ZoneID: 1, Key: fmt.Sprint(i)}},
+				{Bucket: service.Bucket{ZoneID: 2, Key: "a"}},
+			}})
 		if len(r.buckets) > firstSweep+1 {
 			t.Fatalf("after %d keys %d buckets are held", i, len(r.buckets))
 		}

@@ -95,8 +95,10 @@ type Desk struct {
 // NewDesk returns a desk. fault is told of faults that no caller sees. most bounds how long a job takes, by this
 // machine's clock; a service gives JobTime.
 func NewDesk(source Source, store JobStore, most time.Duration, fault func(error)) *Desk {
-	d := &Desk{source: source, store: store, fault: fault, most: most,
-		places: service.NewHalves[string](mostJobs, "back-tests")}
+	d := &Desk{
+		source: source, store: store, fault: fault, most: most,
+		places: service.NewHalves[string](mostJobs, "back-tests"),
+	}
 	d.running, d.stop = context.WithCancel(context.Background())
 	return d
 }

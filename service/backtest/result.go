@@ -336,11 +336,15 @@ func (c *counts) assumptions(isPresent, isPartial bool) []string {
 		text   string
 	}{
 		{c.freed, "%d answers let an attempt pass that was blocked: it counts as a failure."},
-		{c.crowded,
-			"%d attempts were blocked by concurrent of a zone, which is not replayed: only other limits block them here."},
+		{
+			c.crowded,
+			"%d attempts were blocked by concurrent of a zone, which is not replayed: only other limits block them here.",
+		},
 		{c.timeless, "%d successes have no recorded time: they give their place back at once."},
-		{c.repeats + c.partial,
-			"%d blocked attempts have no row in some bucket, because an earlier row counts them: they are not replayed."},
+		{
+			c.repeats + c.partial,
+			"%d blocked attempts have no row in some bucket, because an earlier row counts them: they are not replayed.",
+		},
 		{c.unknown, "%d attempts name a zone whose settings at that time are not known: they are not replayed."},
 	} {
 		if one.number > 0 {

@@ -143,7 +143,8 @@ func (d *decided) agreesBut(i int) bool {
 	}
 	v := &d.decision.Verdicts[i]
 	wasElsewhere := !d.decision.Blocked && (v.Reason == t.Reason || v.Reason == "" && t.Reason == service.ReasonElsewhere)
-	wasDenied := v.Reason == service.ReasonLockout && t.Reason == service.ReasonFull // a denial keeps a lockout from beginning
+	// A denial keeps a lockout from beginning.
+	wasDenied := v.Reason == service.ReasonLockout && t.Reason == service.ReasonFull
 	d.hidesCause = v.WouldBlock == t.WouldBlock && v.OverrideID == t.OverrideID && (wasElsewhere || wasDenied)
 	if d.hidesCause {
 		v.Reason = t.Reason

@@ -69,13 +69,15 @@ func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
 			return d.check(t, alice(1))
 		},
 		"Blocked: 2 of 2 attempts since 10:00:00.000 UTC; the next place opens at 10:01:00.000 UTC.": func(
-			t *testing.T, d *desk) uint64 {
+			t *testing.T, d *desk,
+		) uint64 {
 			d.check(t, alice(1))
 			d.after(1500*time.Millisecond).check(t, alice(1))
 			return d.after(time.Second).check(t, alice(1))
 		},
 		"Blocked: 2 of 2 attempts since 10:00:00.000 UTC; the next place opened at 10:01:00.000 UTC.": func(t *testing.T,
-			d *desk) uint64 {
+			d *desk,
+		) uint64 {
 			d.check(t, alice(1))
 			d.check(t, alice(1))
 			id := d.check(t, alice(1))
@@ -93,7 +95,8 @@ func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
 			return d.check(t, alice(2))
 		},
 		"Blocked: locked out since 10:00:00.000 UTC by txn 2; the lockout ends at 11:00:00.000 UTC.": func(
-			t *testing.T, d *desk) uint64 {
+			t *testing.T, d *desk,
+		) uint64 {
 			d.check(t, alice(2))
 			d.check(t, alice(2))
 			return d.after(30*time.Minute).check(t, alice(2))
@@ -115,8 +118,10 @@ func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 			return d.check(t, alice(1))
 		},
 		"Blocked: override 1 denied the bucket until 2026-11-28 10:00:00.000 UTC.": func(t *testing.T, d *desk) uint64 {
-			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideDeny,
-				ExpiresAt: service.At(d.now.AddDate(0, 0, 1))})
+			d.override(t, service.Override{
+				ZoneID: 1, Key: "alice", Action: service.OverrideDeny,
+				ExpiresAt: service.At(d.now.AddDate(0, 0, 1)),
+			})
 			return d.check(t, alice(1))
 		},
 		"Allowed: override 1 let every attempt pass, so this one did not count.": func(t *testing.T, d *desk) uint64 {
@@ -124,8 +129,10 @@ func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 			return d.check(t, alice(1))
 		},
 		"Allowed: it was attempt 1 of 9 in 3600 s.": func(t *testing.T, d *desk) uint64 {
-			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideLimit, Rate: 9,
-				Window: service.Lasting(time.Hour)})
+			d.override(t, service.Override{
+				ZoneID: 1, Key: "alice", Action: service.OverrideLimit, Rate: 9,
+				Window: service.Lasting(time.Hour),
+			})
 			return d.check(t, alice(1))
 		},
 		"Blocked by another bucket of the check: in zone 3 (txn 4) 1 of 1 attempts in the day from 00:00:00.000 UTC to " +
@@ -174,8 +181,10 @@ func TestSentenceExplainsTheAttemptsDecision(t *testing.T) {
 
 func TestAnExplanationStaysTrueWhateverHappensLater(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute,
-		LockoutFactor: 3})
+	d := newDesk(t, service.Zone{
+		ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute,
+		LockoutFactor: 3,
+	})
 	ctx := t.Context()
 	first := d.check(t, alice(1))
 	second := d.after(time.Second).check(t, alice(1))
@@ -227,8 +236,10 @@ func TestAnExplanationStaysTrueWhateverHappensLater(t *testing.T) {
 func blocked() explain.Evidence {
 	at := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
 	row := func(id uint64, at time.Time) service.Txn {
-		return service.Txn{ID: id, Bucket: alice(1), CreatedAt: service.At(at), LastAt: service.At(at), Attempts: 1,
-			Counted: true}
+		return service.Txn{
+			ID: id, Bucket: alice(1), CreatedAt: service.At(at), LastAt: service.At(at), Attempts: 1,
+			Counted: true,
+		}
 	}
 	own := row(9, at)
 	own.Blocked, own.WouldBlock, own.Counted, own.Reason = true, true, false, service.ReasonFull
@@ -263,8 +274,10 @@ func TestAnExplanationNamesThePartsThatAreGone(t *testing.T) {
 		"rows beyond the bound": {func(e *explain.Evidence) {
 			e.Buckets[0].Cut, e.Buckets[0].Rows = e.Txn.CreatedAt.Add(-time.Millisecond), nil
 		}, false, []explain.Part{explain.PartRows}},
-		"the audit": {func(e *explain.Evidence) { e.Records.Since = e.Now.Add(time.Hour) }, false,
-			[]explain.Part{explain.PartSettings}},
+		"the audit": {
+			func(e *explain.Evidence) { e.Records.Since = e.Now.Add(time.Hour) }, false,
+			[]explain.Part{explain.PartSettings},
+		},
 		"the zone":      {func(e *explain.Evidence) { e.Records.Zones = nil }, false, []explain.Part{explain.PartSettings}},
 		"other buckets": {func(e *explain.Evidence) { e.Missing = 2 }, true, []explain.Part{explain.PartCheck}},
 		"the cause, in a series": {func(e *explain.Evidence) {

@@ -32,13 +32,17 @@ func (e *Evidence) views(settings time.Time) []view {
 		matters bool
 		take    func(*view)
 	}{
-		{e.someRow(func(row, own service.Txn) bool { return row.UncountedAt.Equal(own.CreatedAt.Time) }),
-			func(v *view) { v.countsLast = true }},
+		{
+			e.someRow(func(row, own service.Txn) bool { return row.UncountedAt.Equal(own.CreatedAt.Time) }),
+			func(v *view) { v.countsLast = true },
+		},
 		{w.some(func(z service.Zone) bool { return z.Concurrent > 0 }), func(v *view) { v.wasOpen = true }},
 		{named(e.Check) != nil, func(v *view) { v.isApart = true }},
 		{e.someRow(isFromAhead), func(v *view) { v.isSetBack = true }},
-		{w.some(func(z service.Zone) bool { return z.RepeatSecret == service.RepeatFree }),
-			func(v *view) { v.repeats = true }},
+		{
+			w.some(func(z service.Zone) bool { return z.RepeatSecret == service.RepeatFree }),
+			func(v *view) { v.repeats = true },
+		},
 	} {
 		if !way.matters {
 			continue
@@ -179,8 +183,10 @@ func (e *Evidence) lockoutsBefore(p Past, own service.Txn) (before []service.Txn
 
 // begin returns the lockout that began with a txn of a zone as it was, after another one.
 func begin(zone service.Zone, txn service.Txn, last service.Lockout) service.Lockout {
-	full := service.BucketState{Velocity: &service.Velocity{Count: service.MaxRate, Oldest: txn.CreatedAt.Time},
-		Lockout: last}
+	full := service.BucketState{
+		Velocity: &service.Velocity{Count: service.MaxRate, Oldest: txn.CreatedAt.Time},
+		Lockout:  last,
+	}
 	ruling := service.Decide(txn.CreatedAt.Time, service.Ledger{
 		Zones: map[int64]service.Zone{zone.ID: zone}, Buckets: []service.BucketState{full}, Places: [][]int{{0}},
 	}, []service.Check{{Buckets: []service.Bucket{txn.Bucket}}})

@@ -16,8 +16,10 @@ import (
 func TestFirewallListHoldsExactlyBlockedAddresses(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
-	zone := service.Zone{ID: 2, Rate: 1, Window: time.Minute, Lockout: time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyIP}}
+	zone := service.Zone{
+		ID: 2, Rate: 1, Window: time.Minute, Lockout: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyIP},
+	}
 	actions := []service.OverrideAction{service.OverrideAllow, service.OverrideDeny, service.OverrideLimit}
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -82,8 +84,10 @@ func TestFirewallListIsShortAndSorted(t *testing.T) {
 		deny("2001:db8:0:1::/64"), deny("203.0.113.0/24"), deny("203.0.113.9"), deny("10.0.0.1"), deny("erased:00ff"),
 		deny("2001:db8::/64"),
 	}
-	lockouts := []lockout.Lockout{{Key: "10.0.0.0", Until: service.At(now.Add(1))},
-		{Key: "9.9.9.9", Until: service.At(now.Add(1))}}
+	lockouts := []lockout.Lockout{
+		{Key: "10.0.0.0", Until: service.At(now.Add(1))},
+		{Key: "9.9.9.9", Until: service.At(now.Add(1))},
+	}
 	const want = "9.9.9.9\n10.0.0.0/31\n203.0.113.0/24\n2001:db8::/63\n"
 	if got := string(firewall.Text(firewall.Networks(now, zone, lockouts, overrides))); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

@@ -104,44 +104,63 @@ func lintedLimits() map[string]lintedZone {
 		"rate out of reach": {service.Zone{Rate: 10_001, Window: time.Second}, "rate"},
 		"shadow":            {service.Zone{Rate: 5, Mode: "shadow"}, "mode"},
 		"off":               {service.Zone{Rate: 5, Mode: "off"}, "mode"},
-		"hasty reservation": {service.Zone{Rate: 5, Counts: "failures", ReserveTTL: 9 * time.Second},
-			"reserve_ttl"},
+		"hasty reservation": {
+			service.Zone{Rate: 5, Counts: "failures", ReserveTTL: 9 * time.Second},
+			"reserve_ttl",
+		},
 		"hasty by a short window": {service.Zone{Rate: 5, Counts: "failures", Window: 5 * time.Second}, "reserve_ttl"},
-		"a day with a minute's login": {service.Zone{Rate: 5, Counts: "failures", Window: 24 * hour, ReserveTTL: time.Minute},
-			""},
+		"a day with a minute's login": {
+			service.Zone{Rate: 5, Counts: "failures", Window: 24 * hour, ReserveTTL: time.Minute},
+			"",
+		},
 		"reservation of nothing":     {service.Zone{Rate: 5, ReserveTTL: 30 * time.Second}, "reserve_ttl"},
 		"under way for long":         {service.Zone{Rate: 5, Window: hour, Concurrent: 2}, "reserve_ttl"},
 		"under way for a login":      {service.Zone{Rate: 5, Window: hour, Concurrent: 2, ReserveTTL: time.Minute}, ""},
 		"as many under way as count": {service.Zone{Rate: 5, Concurrent: 5}, "concurrent"},
 		"under way among thousands":  {service.Zone{Rate: 1001, Concurrent: 5}, "concurrent"},
-		"one password at everybody": {service.Zone{Rate: 5, RepeatSecret: "free", Keys: service.KeyRule{Kind: "ip"}},
-			"repeat_secret"},
-		"one password at one user": {service.Zone{Rate: 5, RepeatSecret: "free", Keys: service.KeyRule{Kind: "username"}},
-			""},
+		"one password at everybody": {
+			service.Zone{Rate: 5, RepeatSecret: "free", Keys: service.KeyRule{Kind: "ip"}},
+			"repeat_secret",
+		},
+		"one password at one user": {
+			service.Zone{Rate: 5, RepeatSecret: "free", Keys: service.KeyRule{Kind: "username"}},
+			"",
+		},
 		"lockout below the window": {service.Zone{Rate: 5, Lockout: 59 * time.Second}, "lockout"},
 		"lockout of the window":    {service.Zone{Rate: 5, Lockout: time.Minute}, ""},
 		"lockout above its most":   {service.Zone{Rate: 5, Lockout: hour, LockoutMax: hour - time.Second}, "lockout_max"},
 		"lockout at its most":      {service.Zone{Rate: 5, Lockout: hour, LockoutMax: hour}, "lockout_max"},
 		"a constant lockout":       {service.Zone{Rate: 5, Lockout: hour, LockoutFactor: 1}, ""},
-		"a constant one that decays": {service.Zone{Rate: 5, Lockout: hour, LockoutFactor: 1, LockoutDecay: time.Second},
-			"lockout_factor"},
-		"a constant one with a most": {service.Zone{Rate: 5, Lockout: hour, LockoutFactor: 1, LockoutMax: 2 * hour},
-			"lockout_factor"},
+		"a constant one that decays": {
+			service.Zone{Rate: 5, Lockout: hour, LockoutFactor: 1, LockoutDecay: time.Second},
+			"lockout_factor",
+		},
+		"a constant one with a most": {
+			service.Zone{Rate: 5, Lockout: hour, LockoutFactor: 1, LockoutMax: 2 * hour},
+			"lockout_factor",
+		},
 		"decay below the window": {service.Zone{Rate: 5, Lockout: hour, LockoutDecay: 59 * time.Second}, "lockout_decay"},
 		"growth of no lockout":   {service.Zone{Rate: 5, LockoutFactor: 3}, "lockout"},
 		"bound of no lockout":    {service.Zone{Rate: 5, LockoutMax: time.Second}, "lockout"},
 		"decay of no lockout":    {service.Zone{Rate: 5, LockoutDecay: time.Second}, "lockout"},
 		"a month from day 15": {
-			service.Zone{Rate: 5, Window: 31 * 24 * hour, Calendar: service.Calendar{Period: "month", Anchor: 15}}, ""},
+			service.Zone{Rate: 5, Window: 31 * 24 * hour, Calendar: service.Calendar{Period: "month", Anchor: 15}}, "",
+		},
 		"a day elsewhere": {
-			service.Zone{Rate: 5, Window: 24 * hour, Calendar: service.Calendar{Period: "day", Offset: 60}}, ""},
+			service.Zone{Rate: 5, Window: 24 * hour, Calendar: service.Calendar{Period: "day", Offset: 60}}, "",
+		},
 		"half an hour": {
-			service.Zone{Rate: 5, Window: hour, Calendar: service.Calendar{Period: "hour", Offset: 330}}, ""},
-		"whole hours elsewhere": {service.Zone{Rate: 5, Window: hour, Calendar: service.Calendar{Period: "hour", Offset: 60}},
-			"period_offset"},
+			service.Zone{Rate: 5, Window: hour, Calendar: service.Calendar{Period: "hour", Offset: 330}}, "",
+		},
+		"whole hours elsewhere": {
+			service.Zone{Rate: 5, Window: hour, Calendar: service.Calendar{Period: "hour", Offset: 60}},
+			"period_offset",
+		},
 		"windows elsewhere": {service.Zone{Rate: 5, Calendar: service.Calendar{Offset: 60}}, "period_offset"},
-		"days from day 15": {service.Zone{Rate: 5, Window: 24 * hour, Calendar: service.Calendar{Period: "day", Anchor: 15}},
-			"period_anchor"},
+		"days from day 15": {
+			service.Zone{Rate: 5, Window: 24 * hour, Calendar: service.Calendar{Period: "day", Anchor: 15}},
+			"period_anchor",
+		},
 		"several at once": {
 			service.Zone{Mode: "shadow", Lockout: time.Second, LockoutDecay: time.Second},
 			"mode rate lockout lockout_decay",
@@ -152,16 +171,22 @@ func lintedLimits() map[string]lintedZone {
 // lintedKeys are zones by their keys, and by what they are asked for.
 func lintedKeys() map[string]lintedZone {
 	return map[string]lintedZone{
-		"one IPv6 address a bucket": {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 128}},
-			"ipv6_prefix"},
+		"one IPv6 address a bucket": {
+			service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 128}},
+			"ipv6_prefix",
+		},
 		"half a subnet": {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 65}}, "ipv6_prefix"},
-		"one site": {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv4Prefix: 24, IPv6Prefix: 48}},
-			""},
+		"one site": {
+			service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv4Prefix: 24, IPv6Prefix: 48}},
+			"",
+		},
 		"a whole provider":         {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 47}}, "ipv6_prefix"},
 		"two networks":             {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv4Prefix: 23}}, "ipv4_prefix"},
 		"prefixes of no addresses": {service.Zone{Rate: 5, Keys: service.KeyRule{IPv4Prefix: 24}}, "key_kind"},
-		"prefixes of users": {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "username", IPv6Prefix: 56}},
-			"key_kind"},
+		"prefixes of users": {
+			service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "username", IPv6Prefix: 56}},
+			"key_kind",
+		},
 		"speaks of addresses":      {service.Zone{Rate: 5, Description: "login per Address"}, "key_kind"},
 		"speaks of IPs":            {service.Zone{Rate: 5, Description: "login per IP, all sites"}, "key_kind"},
 		"speaks of mail":           {service.Zone{Rate: 5, Description: "per e-mail address"}, ""},
@@ -170,14 +195,17 @@ func lintedKeys() map[string]lintedZone {
 		"speaks of user names":     {service.Zone{Rate: 5, Description: "one-time code per user name"}, "key_kind"},
 		"speaks of users' numbers": {service.Zone{Rate: 5, Description: "calls per user id"}, ""},
 		"users are normalised": {
-			service.Zone{Rate: 5, Description: "login per user", Keys: service.KeyRule{Kind: "username"}}, ""},
+			service.Zone{Rate: 5, Description: "login per user", Keys: service.KeyRule{Kind: "username"}}, "",
+		},
 		"is about addresses": {service.Zone{Rate: 5, Description: "per address", Keys: service.KeyRule{Kind: "ip"}}, ""},
 		"own success resets": {
 			service.Zone{Rate: 5, Counts: "failures", ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}},
 			"reset_on_success",
 		},
-		"own success resets attempts": {service.Zone{Rate: 5, ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}},
-			"reset_on_success"},
+		"own success resets attempts": {
+			service.Zone{Rate: 5, ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}},
+			"reset_on_success",
+		},
 		"own success is given back": {service.Zone{Rate: 5, Counts: "failures", Keys: service.KeyRule{Kind: "ip"}}, ""},
 		"hidden addresses":          {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", Form: "hmac"}}, ""},
 		"a user's success resets": {service.Zone{
@@ -207,21 +235,28 @@ func lintedOverrides() map[string]lintedOverride {
 		"in force":                {service.KeyRule{}, key("Bob "), ""},
 		"in force for an instant": {service.KeyRule{}, until(key("bob"), now.Add(time.Microsecond)), ""},
 		"expired now":             {service.KeyRule{}, until(key("bob"), now), "3.expires_at"},
-		"expired, and wrong": {service.KeyRule{}, until(network("203.0.113.0/24"), now.Add(-time.Hour)),
-			"3.expires_at"},
+		"expired, and wrong": {
+			service.KeyRule{},
+			until(network("203.0.113.0/24"), now.Add(-time.Hour)),
+			"3.expires_at",
+		},
 		"network of no addresses": {service.KeyRule{}, network("203.0.113.0/24"), "3.prefix"},
 		"network of users":        {service.KeyRule{Kind: "username"}, network("203.0.113.0/24"), "3.prefix"},
 		"network of everybody":    {addresses, network("0.0.0.0/0"), "3.prefix"},
 		"the other everybody":     {addresses, network("::/0"), "3.prefix"},
 		"nobody": {
-			addresses, service.Override{Prefix: netip.MustParsePrefix("::/0"), Action: "deny"}, "3.prefix"},
+			addresses, service.Override{Prefix: netip.MustParsePrefix("::/0"), Action: "deny"}, "3.prefix",
+		},
 		"half of everybody": {addresses, network("128.0.0.0/1"), "3.prefix"},
 		"half of everybody denied": {
-			addresses, service.Override{Prefix: netip.MustParsePrefix("128.0.0.0/1"), Action: "deny"}, "3.prefix"},
+			addresses, service.Override{Prefix: netip.MustParsePrefix("128.0.0.0/1"), Action: "deny"}, "3.prefix",
+		},
 		"a provider denied": {
-			addresses, service.Override{Prefix: netip.MustParsePrefix("101.0.0.0/8"), Action: "deny"}, ""},
+			addresses, service.Override{Prefix: netip.MustParsePrefix("101.0.0.0/8"), Action: "deny"}, "",
+		},
 		"half of everybody limited": {
-			addresses, service.Override{Prefix: netip.MustParsePrefix("128.0.0.0/1"), Action: "limit", Rate: 1}, ""},
+			addresses, service.Override{Prefix: netip.MustParsePrefix("128.0.0.0/1"), Action: "limit", Rate: 1}, "",
+		},
 		"all that is routed":              {addresses, network("2000::/3"), "3.prefix"},
 		"a provider":                      {addresses, network("2001::/16"), ""},
 		"one's own IPv4":                  {addresses, network("10.0.0.0/8"), ""},
@@ -241,25 +276,43 @@ func lintedOverrides() map[string]lintedOverride {
 		"address without network":         {addresses, key("203.0.113.9"), "3.bucket_key"},
 		"no address":                      {addresses, key("bob"), "3.bucket_key"},
 		"clear where hidden":              {hidden, key("bob"), "3.key_form"},
-		"network where hidden": {service.KeyRule{Kind: "ip", Form: "hmac"}, network("203.0.113.0/24"),
-			"3.key_form"},
+		"network where hidden": {
+			service.KeyRule{Kind: "ip", Form: "hmac"},
+			network("203.0.113.0/24"),
+			"3.key_form",
+		},
 		"pseudonym where hidden": {hidden, key(pseudonym), ""},
 		"pseudonym where clear":  {service.KeyRule{}, key(pseudonym), "3.key_form"},
-		"limit of 0": {service.KeyRule{},
-			service.Override{Key: "b", Action: "limit", Window: service.Lasting(time.Minute)}, "3.rate"},
+		"limit of 0": {
+			service.KeyRule{},
+			service.Override{Key: "b", Action: "limit", Window: service.Lasting(time.Minute)},
+			"3.rate",
+		},
 		"limit out of reach": {service.KeyRule{}, service.Override{
 			Key: "b", Action: "limit", Rate: 10_001,
 			Window: service.Lasting(time.Second),
 		}, "3.rate"},
-		"limit in reach": {service.KeyRule{},
-			service.Override{Key: "b", Action: "limit", Rate: 500, Window: service.Lasting(time.Minute)}, ""},
-		"limit for a load test": {service.KeyRule{},
-			service.Override{Key: "b", Action: "limit", Rate: 8, Window: service.Lasting(time.Second)}, ""},
+		"limit in reach": {
+			service.KeyRule{},
+			service.Override{Key: "b", Action: "limit", Rate: 500, Window: service.Lasting(time.Minute)},
+			"",
+		},
+		"limit for a load test": {
+			service.KeyRule{},
+			service.Override{Key: "b", Action: "limit", Rate: 8, Window: service.Lasting(time.Second)},
+			"",
+		},
 		"limit in the zone's window": {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 500}, ""},
-		"a day of no month": {service.KeyRule{},
-			service.Override{Key: "b", Action: "limit", Rate: 5, PeriodAnchor: 3}, "3.period_anchor"},
-		"limit of a year": {service.KeyRule{},
-			service.Override{Key: "b", Action: "limit", Rate: 5, Window: service.Lasting(365 * 24 * time.Hour)}, "3.window"},
+		"a day of no month": {
+			service.KeyRule{},
+			service.Override{Key: "b", Action: "limit", Rate: 5, PeriodAnchor: 3},
+			"3.period_anchor",
+		},
+		"limit of a year": {
+			service.KeyRule{},
+			service.Override{Key: "b", Action: "limit", Rate: 5, Window: service.Lasting(365 * 24 * time.Hour)},
+			"3.window",
+		},
 		"far more in the same window": {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 501}, "3.rate"},
 		"limit in another unit": {service.KeyRule{}, service.Override{
 			Key: "b", Action: "limit", Rate: 9,
@@ -270,10 +323,13 @@ func lintedOverrides() map[string]lintedOverride {
 
 func TestLintKeepsTheOrderOfOverrides(t *testing.T) {
 	t.Parallel()
-	zone := service.Zone{ID: 7, Mode: service.ModeOff, Rate: 5, Window: time.Minute,
-		Keys: service.KeyRule{Kind: "username"}}
+	zone := service.Zone{
+		ID: 7, Mode: service.ModeOff, Rate: 5, Window: time.Minute,
+		Keys: service.KeyRule{Kind: "username"},
+	}
 	got := oddities(lint.Findings(time.Now(), zone, []service.Override{
-		{ID: 2, ZoneID: 7, Key: "A", Action: "deny"}, {ID: 4, ZoneID: 7, Key: "a", Action: "deny"},
+		{ID: 2, ZoneID: 7, Key: "A", Action: "deny"},
+		{ID: 4, ZoneID: 7, Key: "a", Action: "deny"},
 		{ID: 1, ZoneID: 7, Key: "B", Action: "allow"},
 	}))
 	if want := []string{"mode", "2.bucket_key", "1.bucket_key"}; !reflect.DeepEqual(got, want) {
@@ -307,8 +363,10 @@ func TestAChangeBringsWhatItMakesOdd(t *testing.T) {
 
 func TestOverrideIsLintedBeforeIDOrPseudonym(t *testing.T) {
 	t.Parallel()
-	hidden := service.Zone{ID: 7, Rate: 0, Mode: service.ModeShadow, Window: time.Minute,
-		Keys: service.KeyRule{Kind: "username", Form: "hmac"}}
+	hidden := service.Zone{
+		ID: 7, Rate: 0, Mode: service.ModeShadow, Window: time.Minute,
+		Keys: service.KeyRule{Kind: "username", Form: "hmac"},
+	}
 	if got := lint.OfOverride(lintedAt(), hidden, service.Override{ZoneID: 7, Key: "bob", Action: "deny"}); len(got) != 0 {
 		t.Errorf("got %v", got)
 	}

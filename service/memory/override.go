@@ -181,8 +181,10 @@ func (m *Store) removeOverride(
 	if err != nil {
 		return err
 	}
-	m.audit(Audit{ZoneID: zoneID, Action: "delete override", Key: m.overrides[i].Key, Principal: principal,
-		Reason: service.StatedReason(ctx)})
+	m.audit(Audit{
+		ZoneID: zoneID, Action: "delete override", Key: m.overrides[i].Key, Principal: principal,
+		Reason: service.StatedReason(ctx),
+	})
 	m.dropOverrides(func(o service.Override) bool { return o.ID == id })
 	return nil
 }

@@ -59,8 +59,10 @@ func (f Finding) String() string {
 
 // finding returns a finding about a txn.
 func (r *Row) finding(kind Kind, format string, args ...any) Finding {
-	return Finding{Kind: kind, ZoneID: r.Bucket.ZoneID, TxnID: r.ID, At: r.CreatedAt.Time,
-		Text: fmt.Sprintf(format, args...)}
+	return Finding{
+		Kind: kind, ZoneID: r.Bucket.ZoneID, TxnID: r.ID, At: r.CreatedAt.Time,
+		Text: fmt.Sprintf(format, args...),
+	}
 }
 
 // Proof judges rows one by one, in the order of their ids.

@@ -125,8 +125,11 @@ func TestEachKindOfBadRowIsFound(t *testing.T) {
 			[]proof.Row{txn(1, 0), txn(2, time.Second), txn(3, time.Minute-time.Microsecond)},
 			proof.KindOverRate,
 		},
-		{"a clock that was set back", zone(), []proof.Row{txn(1, time.Second), txn(2, 0), txn(3, -time.Second)},
-			proof.KindOverRate},
+		{
+			"a clock that was set back", zone(),
+			[]proof.Row{txn(1, time.Second), txn(2, 0), txn(3, -time.Second)},
+			proof.KindOverRate,
+		},
 		{
 			"a place that was given back in time", zone(),
 			[]proof.Row{txn(1, 0), txn(2, 1000, givenBack(time.Millisecond)), txn(3, time.Second)},
@@ -138,16 +141,25 @@ func TestEachKindOfBadRowIsFound(t *testing.T) {
 			proof.KindOverRate,
 		},
 		{"an id twice", zone(), []proof.Row{txn(1, 0), txn(1, 1000)}, proof.KindTwice},
-		{"blocked, and counts", zone(), []proof.Row{txn(1, 0, blocked, func(r *proof.Row) { r.Counted = true })},
-			proof.KindCharged},
-		{"blocked, and given back", zone(),
-			[]proof.Row{txn(1, 0, blocked, func(r *proof.Row) { r.UncountedAt.Time = start() })}, proof.KindCharged},
+		{
+			"blocked, and counts", zone(),
+			[]proof.Row{txn(1, 0, blocked, func(r *proof.Row) { r.Counted = true })},
+			proof.KindCharged,
+		},
+		{
+			"blocked, and given back", zone(),
+			[]proof.Row{txn(1, 0, blocked, func(r *proof.Row) { r.UncountedAt.Time = start() })},
+			proof.KindCharged,
+		},
 		{"blocked by nothing", zone(), []proof.Row{txn(1, 0, elsewhere)}, proof.KindCauseless},
 		{"blocked by a series elsewhere", zone(series), []proof.Row{txn(1, 0, elsewhere)}, ""},
 		{"passed without room", zone(), []proof.Row{txn(1, 0, full)}, proof.KindFullPassed},
 		{"passed without room in a shadow", zone(shadow), []proof.Row{txn(1, 0, full)}, ""},
-		{"passed, and does not count", zone(), []proof.Row{txn(1, 0, func(r *proof.Row) { r.Counted = false })},
-			proof.KindUncharged},
+		{
+			"passed, and does not count", zone(),
+			[]proof.Row{txn(1, 0, func(r *proof.Row) { r.Counted = false })},
+			proof.KindUncharged,
+		},
 		{
 			"passed, and does not count where a repeated secret is free",
 			zone(func(z *service.Zone) { z.RepeatSecret = service.RepeatFree }),
@@ -159,8 +171,11 @@ func TestEachKindOfBadRowIsFound(t *testing.T) {
 			[]proof.Row{txn(1, 0, func(r *proof.Row) { r.Counted = false })},
 			"",
 		},
-		{"passed, and stands for others", zone(), []proof.Row{txn(1, 0, func(r *proof.Row) { r.Attempts = 2 })},
-			proof.KindRepeats},
+		{
+			"passed, and stands for others", zone(),
+			[]proof.Row{txn(1, 0, func(r *proof.Row) { r.Attempts = 2 })},
+			proof.KindRepeats,
+		},
 		{
 			"stands for none, and had a later one", zone(),
 			[]proof.Row{txn(1, 0, blocked, func(r *proof.Row) { r.LastAt.Time = r.LastAt.Add(1000) })},
@@ -169,10 +184,16 @@ func TestEachKindOfBadRowIsFound(t *testing.T) {
 		{"a whole check", zone(), []proof.Row{txn(1, 0, pair), txn(2, 0, pair, key("b"))}, ""},
 		{"a blocked check", zone(), []proof.Row{txn(1, 0, pair, blocked), txn(2, 0, pair, key("b"), elsewhere)}, ""},
 		{"a check that lacks a txn", zone(), []proof.Row{txn(1, 0, pair)}, proof.KindTorn},
-		{"a check that is half blocked", zone(), []proof.Row{txn(1, 0, pair, blocked), txn(2, 0, pair, key("b"))},
-			proof.KindTorn},
-		{"a check with half an outcome", zone(), []proof.Row{txn(1, 0, pair), txn(2, 0, pair, key("b"), givenBack(1000))},
-			proof.KindTorn},
+		{
+			"a check that is half blocked", zone(),
+			[]proof.Row{txn(1, 0, pair, blocked), txn(2, 0, pair, key("b"))},
+			proof.KindTorn,
+		},
+		{
+			"a check with half an outcome", zone(),
+			[]proof.Row{txn(1, 0, pair), txn(2, 0, pair, key("b"), givenBack(1000))},
+			proof.KindTorn,
+		},
 		{"a check at two instants", zone(), []proof.Row{txn(1, 0, pair), txn(2, 1000, pair, key("b"))}, proof.KindInstants},
 		{"a check with a bucket twice", zone(), []proof.Row{txn(1, 0, pair), txn(2, 0, pair)}, proof.KindTorn},
 		{
@@ -225,8 +246,10 @@ func TestTxnsAreJudgedByLimitOfTheirTime(t *testing.T) {
 	expect(t, "afterwards", changed(), four(2*time.Hour), proof.KindOverRate, proof.KindOverRate)
 
 	limited := proof.NewRules()
-	exception := service.Override{ID: 9, ZoneID: 1, Key: "a", Action: service.OverrideLimit, Rate: 1,
-		Window: service.Lasting(time.Hour)}
+	exception := service.Override{
+		ID: 9, ZoneID: 1, Key: "a", Action: service.OverrideLimit, Rate: 1,
+		Window: service.Lasting(time.Hour),
+	}
 	limited.AddOverrideChange(start().Add(-time.Hour), 9, nil, &exception)
 	limited.AddOverrideChange(start().Add(3*time.Hour), 9, &exception, nil)
 	limited.AddZone(zone())

@@ -113,8 +113,10 @@ func TestDegradedAnswerShowsTheLimitAndPromisesNothing(t *testing.T) {
 	d, err := askOne(t.Context(), awayFrom(failing(service.ErrAway)), in("allow", "block"))
 	zones := awayZones()
 	want := []service.Verdict{
-		{Bucket: at(zones["allow"].ID, "alice"), Reason: service.ReasonElsewhere, Rate: 5,
-			Window: service.Lasting(time.Minute), Velocity: 5},
+		{
+			Bucket: at(zones["allow"].ID, "alice"), Reason: service.ReasonElsewhere, Rate: 5,
+			Window: service.Lasting(time.Minute), Velocity: 5,
+		},
 		{
 			Bucket: at(zones["block"].ID, "alice"), Blocked: true, WouldBlock: true, Rate: 5,
 			Window: service.Lasting(time.Minute), Velocity: 5,

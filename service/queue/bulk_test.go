@@ -221,7 +221,8 @@ func TestHopelesslyLateCallIsToldAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		_, err := c.CheckAll(ctx, service.Call{Checks: wide("too large", 200, 8)}) // 3.1 s, and as much as there is of the first
+		// 3.1 s, and as much as there is of the first.
+		_, err := c.CheckAll(ctx, service.Call{Checks: wide("too large", 200, 8)})
 		wantBusy(t, "a call that would be through too late", err)
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("told so after %v", waited)

@@ -172,8 +172,10 @@ func TestInstancesHoldRateWhileStoreIsAway(t *testing.T) {
 func TestStoresLastWordHoldsWhileAway(t *testing.T) {
 	t.Parallel()
 	plain := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
-	hourly := service.Zone{ID: 1, Rate: 3, Window: time.Hour,
-		Calendar: service.Calendar{Period: service.PeriodHour, Offset: 30}}
+	hourly := service.Zone{
+		ID: 1, Rate: 3, Window: time.Hour,
+		Calendar: service.Calendar{Period: service.PeriodHour, Offset: 30},
+	}
 	locking := service.Zone{ID: 1, Rate: 3, Window: time.Minute, Lockout: 5 * time.Minute}
 	for name, test := range map[string]struct {
 		zone     service.Zone
@@ -187,10 +189,14 @@ func TestStoresLastWordHoldsWhileAway(t *testing.T) {
 		"full":              {zone: plain, before: 4, until: time.Minute},
 		"locked":            {zone: locking, before: 4, until: 5 * time.Minute},
 		"locked while away": {zone: locking, let: 3, until: 5 * time.Minute},
-		"denied for a while": {zone: plain, override: service.Override{Action: service.OverrideDeny}, before: 1,
-			until: 10 * time.Minute},
-		"denied for ever": {zone: plain, override: service.Override{Action: service.OverrideDeny, Reason: "for ever"},
-			before: 1, until: -1},
+		"denied for a while": {
+			zone: plain, override: service.Override{Action: service.OverrideDeny}, before: 1,
+			until: 10 * time.Minute,
+		},
+		"denied for ever": {
+			zone: plain, override: service.Override{Action: service.OverrideDeny, Reason: "for ever"},
+			before: 1, until: -1,
+		},
 		"a limit of its own": {
 			zone:     plain,
 			override: service.Override{Action: service.OverrideLimit, Rate: 4, Window: service.Lasting(2 * time.Minute)},
@@ -204,16 +210,22 @@ func TestStoresLastWordHoldsWhileAway(t *testing.T) {
 		},
 		"always let in": {zone: plain, override: service.Override{Action: service.OverrideAllow}, before: 1, let: 5},
 		"a rate of 0":   {zone: service.Zone{ID: 1, Rate: 0, Window: time.Minute}, until: -1},
-		"only a shadow": {zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeShadow}, before: 4,
-			let: 5},
-		"the zone is off": {zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeOff}, before: 4,
-			let: 5},
+		"only a shadow": {
+			zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeShadow}, before: 4,
+			let: 5,
+		},
+		"the zone is off": {
+			zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeOff}, before: 4,
+			let: 5,
+		},
 		"one free secret": {
 			zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, RepeatSecret: service.RepeatFree}, before: 5, let: 3,
 			until: time.Minute,
 		},
-		"one at a time": {zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Concurrent: 1}, before: 1, let: 3,
-			until: time.Minute},
+		"one at a time": {
+			zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Concurrent: 1}, before: 1, let: 3,
+			until: time.Minute,
+		},
 	} {
 		inOutage(t, 1, []service.Zone{test.zone}, func(t *testing.T, o *outage) {
 			if o := test.override; o.Action != "" {
@@ -297,7 +309,8 @@ func TestTheStoresNewestAnswerIsItsLastWord(t *testing.T) {
 			}
 			store.answer = func(context.Context, service.Call) ([]service.Decision, error) {
 				return []service.Decision{
-					{Blocked: v.Blocked, CheckedAt: service.At(time.Unix(int64(second), 0)), Verdicts: []service.Verdict{v}}}, nil
+					{Blocked: v.Blocked, CheckedAt: service.At(time.Unix(int64(second), 0)), Verdicts: []service.Verdict{v}},
+				}, nil
 			}
 			if _, err := askOne(t.Context(), f, in("allow")); err != nil {
 				t.Fatal(err)
@@ -314,8 +327,10 @@ func TestTheStoresNewestAnswerIsItsLastWord(t *testing.T) {
 // one of them in between.
 func TestMadeUpKeysBuyNoGuesses(t *testing.T) {
 	t.Parallel()
-	zones := []service.Zone{{ID: 1, Rate: 3, Window: time.Minute},
-		{ID: 2, Rate: 3, Window: time.Minute, Lockout: time.Hour}}
+	zones := []service.Zone{
+		{ID: 1, Rate: 3, Window: time.Minute},
+		{ID: 2, Rate: 3, Window: time.Minute, Lockout: time.Hour},
+	}
 	inOutage(t, 1, zones, func(t *testing.T, o *outage) {
 		locked := at(2, "victim")
 		for range 4 {

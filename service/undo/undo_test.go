@@ -13,7 +13,9 @@ func TestRewoundZoneIsAsBeforeFirstChange(t *testing.T) {
 	t.Parallel()
 	was, later := &service.Zone{ID: 1, Rate: 5}, &service.Zone{ID: 1, Rate: 9}
 	edits := []service.Edit{
-		{ID: 3, OverrideAfter: &service.Override{ID: 7}}, {ID: 4, ZoneBefore: was}, {ID: 5, ZoneBefore: later},
+		{ID: 3, OverrideAfter: &service.Override{ID: 7}},
+		{ID: 4, ZoneBefore: was},
+		{ID: 5, ZoneBefore: later},
 		{ID: 6, ZoneAfter: was},
 	}
 	for first, want := range []struct {

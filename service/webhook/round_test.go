@@ -93,11 +93,15 @@ func TestDeliveryIsTriedWhenDueAndOthersFollow(t *testing.T) {
 func TestDeliveryDiesAfterLastTryMakingRoom(t *testing.T) {
 	t.Parallel()
 	k := &taker{refuses: func(e event.Event) bool { return e.ID == 1 }}
-	dying := webhook.Delivery{EventID: 1, Bucket: service.Bucket{ZoneID: 1, Key: "a"}, Tries: webhook.MostTries - 1,
-		NextAt: service.At(noon())}
+	dying := webhook.Delivery{
+		EventID: 1, Bucket: service.Bucket{ZoneID: 1, Key: "a"}, Tries: webhook.MostTries - 1,
+		NextAt: service.At(noon()),
+	}
 	gone := webhook.Delivery{EventID: 2, NextAt: service.At(noon())} // the event is no longer kept
-	r := &webhook.Round{Kept: map[uint64]event.Event{1: of(1, "a")}, Waiting: []webhook.Delivery{dying, gone},
-		New: []event.Event{of(3, "a")}}
+	r := &webhook.Round{
+		Kept: map[uint64]event.Event{1: of(1, "a")}, Waiting: []webhook.Delivery{dying, gone},
+		New: []event.Event{of(3, "a")},
+	}
 	if got, want := carry(t, r, k.send), "1- 2- 3+"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

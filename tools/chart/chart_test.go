@@ -211,8 +211,10 @@ func TestFirstTokenJobMayFillOneSecret(t *testing.T) {
 			strings.Contains(o.secret.Annotations["helm.sh/hook-delete-policy"], "before") {
 			t.Errorf("the Secret is not an empty one that stays: %+v", o.secret)
 		}
-		want := rbac.PolicyRule{Verbs: []string{"get", "patch"}, APIGroups: []string{""}, Resources: []string{"secrets"},
-			ResourceNames: []string{o.secret.Name}}
+		want := rbac.PolicyRule{
+			Verbs: []string{"get", "patch"}, APIGroups: []string{""}, Resources: []string{"secrets"},
+			ResourceNames: []string{o.secret.Name},
+		}
 		if len(o.role.Rules) != 1 || !reflect.DeepEqual(o.role.Rules[0], want) {
 			t.Errorf("the Job may %+v, want %+v", o.role.Rules, want)
 		}

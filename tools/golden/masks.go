@@ -38,7 +38,8 @@ func newMasks(folder, port, dbPort, version string) *masks {
 			numbered("token", `vel_[0-9A-Za-z]+`),
 			numbered("secret", `whsec_[0-9A-Za-z+/=]+`),
 			plain("host", `"host": ?"([^"]*)"`),
-			plain("clock", `\b(?:at|until|since) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) UTC`), // of another day in a sentence
+			// Of another day in a sentence.
+			plain("clock", `\b(?:at|until|since) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) UTC`),
 			numbered("time", `\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\.\d{3,9}Z?`),
 			plain("time", `\d{4}-(?:\d\d|[A-Z][a-z]{2})-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:Z| UTC)?`),
 			plain("clock", `\b\d\d:\d\d:\d\d(?:\.\d+)?`),

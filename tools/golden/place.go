@@ -214,8 +214,10 @@ func (p *place) request(ctx context.Context, method, rest string) (string, error
 	}
 	var answer strings.Builder
 	fmt.Fprintln(&answer, response.StatusCode)
-	for _, name := range []string{"Allow", "Cache-Control", "Content-Type", "ETag", "Link", "Location", "Ratelimit",
-		"Ratelimit-Policy", "Retry-After"} {
+	for _, name := range []string{
+		"Allow", "Cache-Control", "Content-Type", "ETag", "Link", "Location", "Ratelimit",
+		"Ratelimit-Policy", "Retry-After",
+	} {
 		for _, value := range response.Header.Values(name) {
 			fmt.Fprintf(&answer, "%s: %s\n", name, value)
 		}

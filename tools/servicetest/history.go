@@ -103,8 +103,13 @@ func pageCompletesChecks(t *testing.T, b historySubject) {
 	}
 	user, lone := at(1, "alice"), at(1, "bob")
 	want := map[uint64]string{}
-	for i, check := range [][]service.Bucket{{user, at(2, "203.0.113.1")}, {lone},
-		{at(3, "x"), at(2, "203.0.113.2"), user}, {at(2, "203.0.113.9"), at(3, "y")}, {user}} {
+	for i, check := range [][]service.Bucket{
+		{user, at(2, "203.0.113.1")},
+		{lone},
+		{at(3, "x"), at(2, "203.0.113.2"), user},
+		{at(2, "203.0.113.9"), at(3, "y")},
+		{user},
+	} {
 		d := b.attempt(t, fmt.Sprint("check-", i), check...)
 		for _, v := range d.Verdicts {
 			if v.Bucket.ZoneID == 1 {

@@ -217,13 +217,19 @@ func editedKeyKind(t *testing.T, b subject) {
 		keys map[string]string // from a spelling to its bucket, or to "" if it is refused
 	}{
 		{service.KeyRule{}, map[string]string{"Bob": "Bob", "::FFFF:203.0.113.9": "::FFFF:203.0.113.9"}},
-		{service.KeyRule{Kind: service.KeyUsername},
-			map[string]string{"Bob": "bob", "::FFFF:203.0.113.9": "::ffff:203.0.113.9"}},
-		{service.KeyRule{Kind: service.KeyIP},
-			map[string]string{"Bob": "", "::FFFF:203.0.113.9": "203.0.113.9", "2001:db8::1": "2001:db8::/64"}},
+		{
+			service.KeyRule{Kind: service.KeyUsername},
+			map[string]string{"Bob": "bob", "::FFFF:203.0.113.9": "::ffff:203.0.113.9"},
+		},
+		{
+			service.KeyRule{Kind: service.KeyIP},
+			map[string]string{"Bob": "", "::FFFF:203.0.113.9": "203.0.113.9", "2001:db8::1": "2001:db8::/64"},
+		},
 		{service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 48}, map[string]string{"2001:db8::1": "2001:db8::/48", "Bob": ""}},
-		{service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 8},
-			map[string]string{"2001:db8::1": "2001:db8::/64", "203.0.113.9": "203.0.0.0/8"}},
+		{
+			service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 8},
+			map[string]string{"2001:db8::1": "2001:db8::/64", "203.0.113.9": "203.0.0.0/8"},
+		},
 		{service.KeyRule{Kind: service.KeyUsername}, map[string]string{"Bob": "bob", "2001:DB8::1": "2001:db8::1"}},
 		{service.KeyRule{Kind: service.KeyOpaque}, map[string]string{"Bob": "Bob", "2001:DB8::1": "2001:DB8::1"}},
 	} {

@@ -206,8 +206,10 @@ func largestLockouts(t *testing.T, b subject) {
 	}
 	largest.ID, largest.Lockout, largest.Window = 2, time.Minute, time.Second
 	b.set(t, largest)
-	for i, want := range []time.Duration{time.Minute, 100 * time.Minute, 10_000 * time.Minute, service.MaxWindow,
-		service.MaxWindow} {
+	for i, want := range []time.Duration{
+		time.Minute, 100 * time.Minute, 10_000 * time.Minute, service.MaxWindow,
+		service.MaxWindow,
+	} {
 		d := b.check(t, at(2, "alice"))
 		if d.RetryAfter() != want {
 			t.Fatalf("lockout %d: retry after %v, want %v", i+1, d.RetryAfter(), want)

@@ -295,7 +295,8 @@ func limitOverrideUnderContention(t *testing.T, b subject) {
 	const callers, rate = 100, 6
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	b.SetOverride(t, within("2001:db8::/32", limit(1, "", rate, time.Hour)))
-	b.check(t, at(1, "192.0.2.1")) // so that the rule of the keys is known: a crowd would wait for its reading, which has a second
+	// So that the rule of the keys is known: a crowd would wait for its reading, which has a second.
+	b.check(t, at(1, "192.0.2.1"))
 	allowed := allowedOf(b.together(t, callers, func(int) service.Check { return one(1, "2001:db8::1") }))
 	if _, counted := b.counted(t, at(1, "2001:db8::/64")); allowed != rate || counted != rate {
 		t.Errorf("allowed %d and counted %d, want %d", allowed, counted, rate)

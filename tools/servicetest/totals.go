@@ -178,8 +178,10 @@ func totalsArePlainCounts(t *testing.T, b totalsSubject) {
 		}
 	}
 	const day = 24 * time.Hour
-	for _, age := range []time.Duration{100 * day, 40 * day, 49 * time.Hour, 3 * time.Hour, 50 * time.Minute,
-		2 * time.Minute, 0} {
+	for _, age := range []time.Duration{
+		100 * day, 40 * day, 49 * time.Hour, 3 * time.Hour, 50 * time.Minute,
+		2 * time.Minute, 0,
+	} {
 		for range 40 {
 			named := buckets[r.IntN(len(buckets))]
 			d := b.check(t, named)

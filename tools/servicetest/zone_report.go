@@ -344,10 +344,14 @@ func wrongReportQueries(t *testing.T, b reportSubject) {
 		"too long":        {Since: service.At(now.Add(-400 * 24 * time.Hour)), Until: service.At(now)},
 		"one zone":        {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), UsersZone: 1},
 		"the same zone":   {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), UsersZone: 1, AddressesZone: 1},
-		"few users": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now),
-			Spray: service.Threshold{Least: 1}},
-		"long": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now),
-			Sources: service.Threshold{Within: service.Lasting(25 * time.Hour)}},
+		"few users": {
+			Since: service.At(now.Add(-time.Hour)), Until: service.At(now),
+			Spray: service.Threshold{Least: 1},
+		},
+		"long": {
+			Since: service.At(now.Add(-time.Hour)), Until: service.At(now),
+			Sources: service.Threshold{Within: service.Lasting(25 * time.Hour)},
+		},
 		"rows": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), MostRows: service.MaxZoneReportRows + 1},
 		"keys": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), Keys: -1},
 	} {

@@ -95,8 +95,10 @@ func bounds(s service.Setting) []string {
 	case service.KindFlag:
 		return nil
 	case service.KindFactor:
-		return []string{fmt.Sprintf("      minimum: %d", s.Least), fmt.Sprintf("      maximum: %d", s.Most),
-			"      multipleOf: 0.01"}
+		return []string{
+			fmt.Sprintf("      minimum: %d", s.Least), fmt.Sprintf("      maximum: %d", s.Most),
+			"      multipleOf: 0.01",
+		}
 	case service.KindNumber, service.KindLength:
 	}
 	return []string{fmt.Sprintf("      minimum: %d", s.Least), fmt.Sprintf("      maximum: %d", s.Most)}

@@ -55,8 +55,10 @@ func New(o Options) *Courier {
 	timeout := cmp.Or(o.Timeout, DefaultTimeout)
 	plain := &net.Dialer{Timeout: connectTimeout}
 	careful := &net.Dialer{Timeout: connectTimeout, Control: refuseInner}
-	return &Courier{open: clientBy(plain, timeout), guarded: clientBy(careful, timeout), allowed: o.Allowed,
-		agent: o.Agent, timeout: timeout}
+	return &Courier{
+		open: clientBy(plain, timeout), guarded: clientBy(careful, timeout), allowed: o.Allowed,
+		agent: o.Agent, timeout: timeout,
+	}
 }
 
 // clientBy returns a client that follows no redirect, which would lead to another receiver, and asks no proxy of the

@@ -91,7 +91,8 @@ func TestOnlyAllowedHostsAreReachedInside(t *testing.T) {
 	for host, want := range map[string]string{
 		"127.0.0.1": "not a public one", "localhost": "not a public one", "[::1]": "not a public one",
 		"[::ffff:127.0.0.1]": "not a public one",
-		"0.0.0.0":            "not a public one", "2130706433": "", "0x7f.1": "", // of the last two, the system may have no address
+		// Of the last two, the system may have no address.
+		"0.0.0.0": "not a public one", "2130706433": "", "0x7f.1": "",
 	} {
 		for scheme, want := range map[string]string{"https://": want, "http://": "without TLS"} {
 			err := c.Send(t.Context(), webhook.Webhook{URL: scheme + host + ":" + port}, webhook.NewSecret(), locked())
@@ -168,8 +169,10 @@ func TestAnErrorHasNeitherURLNorSecret(t *testing.T) {
 	c := delivery.New(delivery.Options{Allowed: []string{"127.0.0.1"}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, to := range []string{"http://127.0.0.1:1/?token=hunter2", "https://127.0.0.1:1/?token=hunter2",
-		"http://hunter2.example.com/"} {
+	for _, to := range []string{
+		"http://127.0.0.1:1/?token=hunter2", "https://127.0.0.1:1/?token=hunter2",
+		"http://hunter2.example.com/",
+	} {
 		err := c.Send(ctx, webhook.Webhook{URL: to}, "whsec_aHVudGVyMg==", locked())
 		if err == nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "aHVudGVyMg") {
 			t.Errorf("%v", err)

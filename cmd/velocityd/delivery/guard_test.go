@@ -25,8 +25,10 @@ func TestInnerAddressesAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	for _, text := range []string{"8.8.8.8", "1.1.1.1", "172.32.0.1", "100.128.0.1", "192.169.0.1", "2606:4700::1111",
-		"2a00:1450::1", "::ffff:8.8.8.8"} {
+	for _, text := range []string{
+		"8.8.8.8", "1.1.1.1", "172.32.0.1", "100.128.0.1", "192.169.0.1", "2606:4700::1111",
+		"2a00:1450::1", "::ffff:8.8.8.8",
+	} {
 		if !isPublic(netip.MustParseAddr(text)) {
 			t.Errorf("%s is not public", text)
 		}

@@ -31,12 +31,16 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		"serializable":         {func(i *db.Inspection) { i.Variables["isolation"] = "SERIALIZABLE" }, "isolation", Warning},
 		"statements in binlog": {func(i *db.Inspection) { i.Variables["binlog_format"] = "STATEMENT" }, "durability", Fault},
 		"durable":              {func(*db.Inspection) {}, "durability", OK},
-		"no binlog": {func(i *db.Inspection) { i.Variables["log_bin"], i.Variables["sync_binlog"] = "OFF", "0" },
-			"durability", OK},
+		"no binlog": {
+			func(i *db.Inspection) { i.Variables["log_bin"], i.Variables["sync_binlog"] = "OFF", "0" },
+			"durability", OK,
+		},
 		"clock 2 s ahead":       {func(i *db.Inspection) { i.ClockAhead = 2 * time.Second }, "clock", Note},
 		"clock a minute behind": {func(i *db.Inspection) { i.ClockAhead = -time.Minute }, "clock", Warning},
-		"a slow answer": {func(i *db.Inspection) { i.ClockAhead, i.ClockError = 2*time.Second, 4*time.Second },
-			"clock", OK},
+		"a slow answer": {
+			func(i *db.Inspection) { i.ClockAhead, i.ClockError = 2*time.Second, 4*time.Second },
+			"clock", OK,
+		},
 		"partitions ahead": {func(i *db.Inspection) {
 			i.Partitions = []time.Time{today.Add(2 * day), {}}
 		}, "partitions", OK},
@@ -47,8 +51,10 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 			func(i *db.Inspection) { i.Partitions = []time.Time{today.Add(day)} }, "partitions",
 			Fault,
 		},
-		"many txns, no partition": {func(i *db.Inspection) { i.Rows = map[string]int64{"zone_txn": 1e8} }, "partitions",
-			Warning},
+		"many txns, no partition": {
+			func(i *db.Inspection) { i.Rows = map[string]int64{"zone_txn": 1e8} }, "partitions",
+			Warning,
+		},
 		"retention not yet due": {func(*db.Inspection) {}, "retention", OK},
 		"retention never ran":   {func(i *db.Inspection) { i.FirstTxn = now.Add(-2 * day) }, "retention", Warning},
 		"retention stands still": {func(i *db.Inspection) {
@@ -61,11 +67,15 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 			i.Tasks = []service.RetentionTask{{Name: "marks", Backlog: true, SucceededAt: service.At(now)}}
 		}, "retention", Note},
 		"keep_days too small": {func(i *db.Inspection) { i.KeepDays, i.MinimumDays = 10, 30 }, "retention", Note},
-		"many buckets": {func(i *db.Inspection) { i.Rows = map[string]int64{"zone_bucket_lock": 1e8} }, "growth",
-			Note},
+		"many buckets": {
+			func(i *db.Inspection) { i.Rows = map[string]int64{"zone_bucket_lock": 1e8} }, "growth",
+			Note,
+		},
 		"many expired": {func(i *db.Inspection) { i.ExpiredAttempts = db.MostExpired }, "growth", Warning},
-		"a table scan": {func(i *db.Inspection) { i.Plans = []db.Plan{{Table: "zone_txn", Want: "zone_txn_window"}} },
-			"indexes", Fault},
+		"a table scan": {
+			func(i *db.Inspection) { i.Plans = []db.Plan{{Table: "zone_txn", Want: "zone_txn_window"}} },
+			"indexes", Fault,
+		},
 		"another index": {func(i *db.Inspection) {
 			i.Plans = []db.Plan{{Table: "zone_txn", Index: "PRIMARY", Want: "zone_txn_window"}}
 		}, "indexes", Fault},
@@ -109,7 +119,8 @@ func TestDoctorNamesShardsWithoutAPrimary(t *testing.T) {
 		"one is lost":       {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-"}}, Fault},
 		"one has no copies": {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-", IsServing: true}}, Note},
 		"all serve": {
-			[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-", IsServing: true, Replicas: 2}}, OK},
+			[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-", IsServing: true, Replicas: 2}}, OK,
+		},
 	} {
 		var found Diagnoses
 		found.judgeShards(db.Inspection{Shards: test.shards})

@@ -285,8 +285,10 @@ func TestFirstMatchingRuleIsTheOneRatelimitFinds(t *testing.T) {
 
 // FuzzRead holds that a configuration without a fault makes zones that can be written, and rules that name them.
 func FuzzRead(f *testing.F) {
-	for _, seed := range []string{shop, "", "domain: &a {x: *a}", "? [a]\n: b",
-		limited("unit: hour, requests_per_unit: 010"), "domain: a\n<<: {}"} {
+	for _, seed := range []string{
+		shop, "", "domain: &a {x: *a}", "? [a]\n: b",
+		limited("unit: hour, requests_per_unit: 010"), "domain: a\n<<: {}",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {

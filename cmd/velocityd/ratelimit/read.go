@@ -201,8 +201,10 @@ func (r *reader) limit(n *node, m map[string]*yaml.Node, description string) {
 		r.leave(at, "a zone admits at most "+strconv.Itoa(service.MaxRate)+
 			" attempts in its window: these descriptors are not limited")
 	default:
-		zone := service.Zone{ID: r.next, Description: service.Shortened(description, service.MaxDescriptionLength),
-			Rate: int(requests), Window: window}
+		zone := service.Zone{
+			ID: r.next, Description: service.Shortened(description, service.MaxDescriptionLength),
+			Rate: int(requests), Window: window,
+		}
 		if isShadow || isQuota {
 			zone.Mode = service.ModeShadow
 		}

@@ -26,7 +26,8 @@ const (
 	isoTime   = weekday + `\d{4}-\d\d-\d\d[T ]` + clock + zone
 	bareTime  = `\d{9,10}\.\d+|\[ *\d+\.\d+(?: <[^>]*>)?\]` // journalctl -o short-unix, short-monotonic, short-delta
 	anyTime   = `(` + bsdTime + `|` + isoTime + `|` + bareTime + `)`
-	facility  = `(?: <?(?:auth|authpriv|auth\|security|daemon|user|syslog|local\d|\d+)[.:]\w+>?)?` // busybox, AIX, FreeBSD -v
+	// Busybox, AIX, FreeBSD -v.
+	facility  = `(?: <?(?:auth|authpriv|auth\|security|daemon|user|syslog|local\d|\d+)[.:]\w+>?)?`
 	host      = `(?: +(\S+))??`
 	program   = ` +(\S+?)(?:\[(\d+)\])?: `
 	solarisID = `(?:\[ID \d+ \S+\] )?`

@@ -40,16 +40,20 @@ func TestReaderReadsEveryFormOfLoginOutcome(t *testing.T) {
 			{"Failed keyboard-interactive for invalid user oracle", "", "oracle"},
 			{"Failed gssapi-with-mic for ann", "", "ann"},
 			{"Failed hostbased for ann", `: RSA SHA256:abc, client user "x", client host "y"`, "ann"},
-			{"Failed publickey for ann", ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d",
-				"ann"},
+			{
+				"Failed publickey for ann", ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d",
+				"ann",
+			},
 			{"Failed password for invalid user ", "", ""},
 			{"Failed password for ", "", ""},
 			{"Failed password for invalid user a b  c", "", "a b  c"},
 			{"Failed password for invalid user x from 192.0.2.1 port 22", "", "x from 192.0.2.1 port 22"},
 			{"Failed password for invalid user root from 192.0.2.1 port 22 ssh2", "", "root from 192.0.2.1 port 22 ssh2"},
 			{"Failed password for invalid user root from 192.0.2.1 port 22 ssh2: x", "", "root from 192.0.2.1 port 22 ssh2: x"},
-			{"Failed publickey for invalid user root from 192.0.2.1 port 22 ssh2: RSA SHA256:x", ": RSA SHA256:abc",
-				"root from 192.0.2.1 port 22 ssh2: RSA SHA256:x"},
+			{
+				"Failed publickey for invalid user root from 192.0.2.1 port 22 ssh2: RSA SHA256:x", ": RSA SHA256:abc",
+				"root from 192.0.2.1 port 22 ssh2: RSA SHA256:x",
+			},
 			{"Failed password for invalid user invalid user x", "", "invalid user x"},
 			{"Failed password for invalid user", "", "invalid user"},
 		},
@@ -59,8 +63,10 @@ func TestReaderReadsEveryFormOfLoginOutcome(t *testing.T) {
 			{"Accepted none for ann", "", "ann"},
 			{"Accepted gssapi-with-mic for ann", ": ann@EXAMPLE", "ann"},
 			{"Accepted publickey for ann", ": ED25519 SHA256:abc", "ann"},
-			{"Accepted publickey for ann", ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d",
-				"ann"},
+			{
+				"Accepted publickey for ann", ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d",
+				"ann",
+			},
 		},
 	} {
 		for _, l := range logins {
@@ -234,10 +240,14 @@ func TestReaderCountsOneFailureFromPAMAndSSHD(t *testing.T) {
 		lines []string
 		want  []string
 	}{
-		"PAM alone": {[]string{pam(1, "carol"), pam(1, "carol")},
-			[]string{"carol 127.0.0.1 failure", "carol 127.0.0.1 failure"}},
-		"both": {[]string{pam(1, "illegal user oracle"), failed(1, sshPAM, "invalid user oracle")},
-			[]string{"oracle 127.0.0.1 failure"}},
+		"PAM alone": {
+			[]string{pam(1, "carol"), pam(1, "carol")},
+			[]string{"carol 127.0.0.1 failure", "carol 127.0.0.1 failure"},
+		},
+		"both": {
+			[]string{pam(1, "illegal user oracle"), failed(1, sshPAM, "invalid user oracle")},
+			[]string{"oracle 127.0.0.1 failure"},
+		},
 		"twice both": {
 			[]string{pam(1, "a"), failed(1, sshPAM, "a"), pam(1, "a"), failed(1, sshPAM, "a")},
 			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
@@ -250,12 +260,18 @@ func TestReaderCountsOneFailureFromPAMAndSSHD(t *testing.T) {
 			[]string{pam(1, "a"), pam(2, "a"), "noise", failed(2, sshPAM, "a"), failed(1, sshPAM, "a")},
 			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
 		},
-		"another process": {[]string{pam(1, "a"), failed(2, sshPAM, "a")},
-			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"another user": {[]string{pam(1, "a"), failed(1, sshPAM, "b")},
-			[]string{"a 127.0.0.1 failure", "b 127.0.0.1 failure"}},
-		"another method": {[]string{pam(1, "a"), failed(1, "password", "a")},
-			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
+		"another process": {
+			[]string{pam(1, "a"), failed(2, sshPAM, "a")},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
+		},
+		"another user": {
+			[]string{pam(1, "a"), failed(1, sshPAM, "b")},
+			[]string{"a 127.0.0.1 failure", "b 127.0.0.1 failure"},
+		},
+		"another method": {
+			[]string{pam(1, "a"), failed(1, "password", "a")},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
+		},
 		"another host": {
 			[]string{pam(1, "a"), strings.Replace(failed(1, sshPAM, "a"), "gate", "door", 1)},
 			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
@@ -337,7 +353,8 @@ func TestReaderUnfoldsTheLineBefore(t *testing.T) {
 		"nothing before": {[]string{twice}, 0},
 		"noise before":   {[]string{failed, stamp + "Connection closed by 127.0.0.1", twice}, 1},
 		"another host between": {
-			[]string{failed, strings.Replace(stamp, "gate", "door", 1) + "Connection closed by 127.0.0.1", twice}, 3},
+			[]string{failed, strings.Replace(stamp, "gate", "door", 1) + "Connection closed by 127.0.0.1", twice}, 3,
+		},
 		"another host's attempt":    {[]string{elsewhere, twice}, 1},
 		"told again and again":      {[]string{failed, twice, twice}, 5},
 		"another program's message": {[]string{failed, "Nov 26 09:08:00 gate cron[1]: job", twice}, 1},

@@ -152,7 +152,8 @@ func TestReplayAsksInOrderAndTellsOmissions(t *testing.T) {
 	t.Parallel()
 	log := failed("ann", "192.0.2.1") + "noise\n" +
 		stamp + "message repeated 3 times: [ Failed password for ann from 192.0.2.1 port 22 ssh2]\n" +
-		failed("", "192.0.2.1") + failed(strings.Repeat("\ufdfa", 250), "192.0.2.1") + // no key, and too long once it is spelt out
+		// No key, and too long once it is spelt out.
+		failed("", "192.0.2.1") + failed(strings.Repeat("\ufdfa", 250), "192.0.2.1") +
 		failed(`a\nb`, "2001:DB8::0:1") + failed("", "UNKNOWN") + failed("joe", "UNKNOWN") + strings.Repeat("y", 2*maxLine) +
 		"" +
 		"\n[  1.5] gate sshd[1]: Failed password for eve from 192.0.2.1 port 22 ssh2\n" +

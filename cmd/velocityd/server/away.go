@@ -20,7 +20,8 @@ func (s *Instance) wireChecks(file *stateFile) {
 	}
 	o.ShardOf, o.Observe = s.store.ShardOf, s.coalescerObserver()
 	o.Circuit = queue.CircuitOptions{
-		After: s.options.DegradedAfter, StuckAtMost: s.options.Database.LockWait + time.Second, // engines look at lock waits once a second
+		// Engines look at lock waits once a second.
+		After: s.options.DegradedAfter, StuckAtMost: s.options.Database.LockWait + time.Second,
 		Probe: s.proveChecks, OnChange: s.logAway,
 	}
 	s.checks = queue.NewCoalescer(s.store, o)

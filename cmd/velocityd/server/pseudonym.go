@@ -101,8 +101,10 @@ func (f *keyFolder) attrs() []slog.Attr {
 	for _, key := range f.ring.Keys() {
 		ids = append(ids, key.String())
 	}
-	return []slog.Attr{slog.String("folder", f.path), slog.String("current", ids[0]),
-		slog.String("ids", strings.Join(ids, " "))}
+	return []slog.Attr{
+		slog.String("folder", f.path), slog.String("current", ids[0]),
+		slog.String("ids", strings.Join(ids, " ")),
+	}
 }
 
 // warnOfMissingKeys logs a warning if one of zones keeps pseudonyms and there are no keys.

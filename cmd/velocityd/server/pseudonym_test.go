@@ -52,7 +52,8 @@ func TestARunningServiceFollowsItsFolderOfKeys(t *testing.T) {
 			want   string
 		}{
 			{func() error { return nil }, "k1"},
-			{func() error { return os.WriteFile(filepath.Join(folder, "k2"), []byte(newKey[:30]), 0o600) }, "k1"}, // half written
+			// Half written.
+			{func() error { return os.WriteFile(filepath.Join(folder, "k2"), []byte(newKey[:30]), 0o600) }, "k1"},
 			{func() error { return os.WriteFile(filepath.Join(folder, "k2"), []byte(newKey), 0o600) }, "k2 k1"},
 			{func() error { return os.Rename(folder, folder+"-away") }, "k2 k1"},
 			{func() error { return os.Rename(folder+"-away", folder) }, "k2 k1"},

@@ -53,8 +53,10 @@ func refresh(t *testing.T, m *zoneMemory) {
 func spelt() []service.Zone {
 	zones := []service.Zone{
 		{ID: 1, Rate: 50, Window: time.Hour},
-		{ID: 2, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureAllow,
-			Keys: service.KeyRule{Kind: service.KeyUsername}},
+		{
+			ID: 2, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureAllow,
+			Keys: service.KeyRule{Kind: service.KeyUsername},
+		},
 		{ID: 3, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureBlock},
 	}
 	for i := range zones {
@@ -206,8 +208,10 @@ func TestCallersAreWrittenInBackgroundByTheEnd(t *testing.T) {
 	callers[1].ExpiresAt.Time = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	path := t.TempDir()
 	remembered := func() *credentialMemory {
-		return &credentialMemory{Store: callers,
-			file: newStateFile(path, credentialsFile, "who may call", slog.New(slog.DiscardHandler))}
+		return &credentialMemory{
+			Store: callers,
+			file:  newStateFile(path, credentialsFile, "who may call", slog.New(slog.DiscardHandler)),
+		}
 	}
 	m := remembered()
 	if _, _, err := m.LiveCredentials(t.Context()); err != nil {

@@ -60,8 +60,10 @@ func TestParseMomentReadsLengthsDatesAndTimes(t *testing.T) {
 			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "72", "soon", "2026-02-30", "2026-12-31 23:59:59", "31.12.2026", "2026-12", "7 d",
-		"106752d"} {
+	for _, text := range []string{
+		"", "72", "soon", "2026-02-30", "2026-12-31 23:59:59", "31.12.2026", "2026-12", "7 d",
+		"106752d",
+	} {
 		if got, err := ParseMoment(text, now); err == nil || !strings.Contains(err.Error(), "7d") {
 			t.Errorf("%q: got %s, %v", text, got, err)
 		}
@@ -71,8 +73,10 @@ func TestParseMomentReadsLengthsDatesAndTimes(t *testing.T) {
 // FuzzDurationFlag holds that nothing breaks the reader, that what it takes is
 // whole seconds and not negative, and that their number reads as the same.
 func FuzzDurationFlag(f *testing.F) {
-	for _, text := range []string{"60", "60s", "5m", "7d", "1d12h", "-5", "1.5h", "106751d23h59m", "9223372036", "1d1ns",
-		"d", ""} {
+	for _, text := range []string{
+		"60", "60s", "5m", "7d", "1d12h", "-5", "1.5h", "106751d23h59m", "9223372036", "1d1ns",
+		"d", "",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -28,8 +28,10 @@ func zones() []service.Zone {
 			Lockout: 15 * time.Minute, Totals: true,
 			Keys: service.KeyRule{Kind: service.KeyUsername},
 		},
-		{ID: 2, Description: "login per address", Rate: 20, Window: time.Minute, Totals: true,
-			Keys: service.KeyRule{Kind: service.KeyIP}},
+		{
+			ID: 2, Description: "login per address", Rate: 20, Window: time.Minute, Totals: true,
+			Keys: service.KeyRule{Kind: service.KeyIP},
+		},
 	}
 }
 

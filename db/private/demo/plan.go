@@ -44,8 +44,10 @@ func name(i int) string {
 		"ada", "boris", "carla", "dmitri", "elif", "farid", "greta", "hana", "ivan", "jana", "kofi", "lena", "mei", "noor",
 		"olga", "pablo", "quinn", "rosa", "sven", "tara", "umar", "vera", "wim", "xenia", "yara", "zoe",
 	}
-	family := []string{"adler", "brandt", "costa", "diaz", "evans", "fischer", "garcia", "horvat", "ito", "jansen", "kaya",
-		"lopez", "moreau", "novak", "okafor", "popov", "rossi"}
+	family := []string{
+		"adler", "brandt", "costa", "diaz", "evans", "fischer", "garcia", "horvat", "ito", "jansen", "kaya",
+		"lopez", "moreau", "novak", "okafor", "popov", "rossi",
+	}
 	return given[i%len(given)] + "." + family[(i/len(given)+i)%len(family)]
 }
 
