@@ -91,6 +91,16 @@ func on(t *testing.T, engines []localdb.Engine, test func(t *testing.T, b locald
 	}
 }
 
+// folder returns a folder that the program has initialised: that of another series might not be one that it takes.
+func folder(t *testing.T, b localdb.Binary) string {
+	t.Helper()
+	kind := b.Engine
+	if kind == localdb.MariaDB {
+		kind += localdb.Engine("-" + b.Version[:strings.LastIndexByte(b.Version, '.')])
+	}
+	return enginetest.Folder(t, kind)
+}
+
 func findEngine(t *testing.T, e localdb.Engine) localdb.Binary {
 	t.Helper()
 	b, err := localdb.Find(t.Context(), e)

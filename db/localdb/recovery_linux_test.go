@@ -72,7 +72,7 @@ func alive(pid int) bool {
 
 func TestLivingProcessFolderIsRefusedKilledOnesRecovered(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b}
+		o := localdb.Options{Dir: folder(t, b), Binary: b}
 		other := startOther(t, o.Dir, b)
 		_, err := localdb.Start(t.Context(), o)
 		wantErr(t, err, localdb.ErrInUse, o.Dir, strconv.Itoa(other.Process.Pid))
@@ -88,7 +88,7 @@ func TestLivingProcessFolderIsRefusedKilledOnesRecovered(t *testing.T) {
 
 func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		other := startOther(t, enginetest.Folder(t, b.Engine), b)
+		other := startOther(t, folder(t, b), b)
 		other.kill(t)
 		enginetest.Eventually(t, "the server of a killed process stops", func() bool { return !alive(other.server) })
 	})
@@ -96,7 +96,7 @@ func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
 
 func TestServerLeftBehindThatIsDeafIsKilled(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b}
+		o := localdb.Options{Dir: folder(t, b), Binary: b}
 		other := startOther(t, o.Dir, b)
 		if err := syscall.Kill(other.server, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)

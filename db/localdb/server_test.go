@@ -41,7 +41,7 @@ func TestDataSurvivesARestart(t *testing.T) {
 
 func TestServerIsDurableAndPrivate(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b, Args: []string{"--max-connections=77"}}
+		o := localdb.Options{Dir: folder(t, b), Binary: b, Args: []string{"--max-connections=77"}}
 		s := start(t, o)
 		for statement, want := range map[string]string{
 			"SELECT @@sync_binlog":                                      "1",
@@ -74,7 +74,7 @@ func TestServerIsDurableAndPrivate(t *testing.T) {
 
 func TestSecondStartOnAFolderIsRefused(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b}
+		o := localdb.Options{Dir: folder(t, b), Binary: b}
 		s := start(t, o)
 		link := filepath.Join(t.TempDir(), "link")
 		if err := os.Symlink(o.Dir, link); err != nil {
@@ -92,7 +92,7 @@ func TestSecondStartOnAFolderIsRefused(t *testing.T) {
 
 func TestKilledServerIsReportedAndRecovers(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b}
+		o := localdb.Options{Dir: folder(t, b), Binary: b}
 		s := start(t, o)
 		exec(t, s, "CREATE DATABASE d", "CREATE TABLE d.t (v INT) ENGINE=InnoDB", "INSERT INTO d.t VALUES (42)")
 		if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
@@ -111,7 +111,7 @@ func TestKilledServerIsReportedAndRecovers(t *testing.T) {
 
 func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		s := start(t, localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b})
+		s := start(t, localdb.Options{Dir: folder(t, b), Binary: b})
 		ctx := patiently(t)
 		stop := func() {
 			if err := s.Stop(ctx); err != nil {
@@ -125,7 +125,7 @@ func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
 
 func TestStopKillsAtItsDeadline(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		s := start(t, localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b})
+		s := start(t, localdb.Options{Dir: folder(t, b), Binary: b})
 		if err := syscall.Kill(s.PID(), syscall.SIGSTOP); err != nil { // deaf to SIGTERM
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestFolderWithALongNameWorks(t *testing.T) {
 func TestPortListensOnTheLoopbackAlone(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
 		port := enginetest.FreePort(t)
-		s := start(t, localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b, Port: port})
+		s := start(t, localdb.Options{Dir: folder(t, b), Binary: b, Port: port})
 		exec(t, s, "CREATE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
 		cfg := mysql.NewConfig()
 		cfg.Net, cfg.Addr, cfg.User, cfg.Passwd = "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), "app", "secret"
@@ -197,7 +197,7 @@ func refuseOtherAddresses(t *testing.T, port int) {
 
 func TestFailedStartShowsTheLogAtOnce(t *testing.T) {
 	onOneEngine(t, func(t *testing.T, b localdb.Binary) {
-		o := localdb.Options{Dir: enginetest.Folder(t, b.Engine), Binary: b, Args: []string{"--no-such-option"}}
+		o := localdb.Options{Dir: folder(t, b), Binary: b, Args: []string{"--no-such-option"}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // not by running into a deadline
 		defer cancel()
 		_, err := localdb.Start(ctx, o)
