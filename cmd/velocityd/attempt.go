@@ -17,7 +17,9 @@ type attemptCmd struct {
 }
 
 func (attemptCmd) Help() string {
-	return `Shows the answer that the check got, and the outcome of the login as far as it was reported. An attempt id is remembered for the longest window of the check's zones, and for ten minutes at least. With --url the token needs the scope history.
+	return `Shows the answer that the check got, and the outcome of the login as far as it was reported. An attempt id is
+remembered for the longest window of the check's zones, and for ten minutes at least. With --url the token needs the
+scope history.
 
 Example:
 

@@ -26,11 +26,19 @@ type auditCmd struct {
 }
 
 func (auditCmd) Help() string {
-	return `Proves from the recorded rows alone that the limits were kept, whoever wrote the rows: no window or period held more attempts than the rate of its time, each check was charged in all its buckets or in none, and each attempt that was answered is there. It knows how zones and overrides were at each time from zone_audit, and which places were given back. Attempts of a time of which zone_audit knows nothing are counted, and their windows are not judged.
+	return `Proves from the recorded rows alone that the limits were kept, whoever wrote the rows: no window or period
+held more attempts than the rate of its time, each check was charged in all its buckets or in none, and each attempt
+that was answered is there. It knows how zones and overrides were at each time from zone_audit, and which places were
+given back. Attempts of a time of which zone_audit knows nothing are counted, and their windows are not judged.
 
-It reads in pieces, waits for no lock and holds none, so checks go on beside it, and the DSN may name a replica. It holds a part of the open windows in memory at a time, and reads the rows again for the other parts: its memory does not grow with their number. It ends five seconds before now. With --since it also reads the longest window before. Where standard error is a terminal, it shows how far it is. Changes nothing, and names no key: 'velocityd txn show ID' does.
+It reads in pieces, waits for no lock and holds none, so checks go on beside it, and the DSN may name a replica. It
+holds a part of the open windows in memory at a time, and reads the rows again for the other parts: its memory does
+not grow with their number. It ends five seconds before now. With --since it also reads the longest window before.
+Where standard error is a terminal, it shows how far it is. Changes nothing, and names no key: 'velocityd txn show ID'
+does.
 
-It needs the database, whose tables it reads: the account is the schema owner's or one of 'velocityd migrate roles --dba'.
+It needs the database, whose tables it reads: the account is the schema owner's or one of 'velocityd migrate roles
+--dba'.
 
 Exit code 0 means no findings, 4 findings, 1 that it did not come to its end.
 

@@ -29,11 +29,20 @@ type backtestCmd struct {
 }
 
 func (backtestCmd) Help() string {
-	return `Replays the recorded attempts in their order and at their times, and decides each of them by the same rule as the service, under the settings as they were and under each proposal. Every rate is tried with every window, lockout and kind of counting, up to 31 together, in one pass. All buckets of a check are decided together; the other zones keep the settings that they had. A proposal is enforced, also in a zone that only watches.
+	return `Replays the recorded attempts in their order and at their times, and decides each of them by the same rule as
+the service, under the settings as they were and under each proposal. Every rate is tried with every window, lockout
+and kind of counting, up to 31 together, in one pass. All buckets of a check are decided together; the other zones
+keep the settings that they had. A proposal is enforced, also in a zone that only watches.
 
-For each proposal it shows the attempts that would have been blocked, the failures among them, the people hurt (those with a success that would have been blocked), and some answers that would have been others. The distribution of attempts shows how many of them buckets make in a window, and where each rate cuts it. The rate that is proposed lets 99.9 % of the bursts with a success pass as they were. Outcomes must have been reported for that.
+For each proposal it shows the attempts that would have been blocked, the failures among them, the people hurt (those
+with a success that would have been blocked), and some answers that would have been others. The distribution of
+attempts shows how many of them buckets make in a window, and where each rate cuts it. The rate that is proposed lets
+99.9 % of the bursts with a success pass as they were. Outcomes must have been reported for that.
 
-People who are blocked behave otherwise than the record tells: the result says what it assumes. Changes nothing. Ctrl-C prints the result of the attempts until then. The account must be able to read zone_audit for the settings as they were: those of the schema owner, of the service and of 'velocityd migrate roles --dba' are. Other accounts get a result by the settings of now.
+People who are blocked behave otherwise than the record tells: the result says what it assumes. Changes nothing.
+Ctrl-C prints the result of the attempts until then. The account must be able to read zone_audit for the settings as
+they were: those of the schema owner, of the service and of 'velocityd migrate roles --dba' are. Other accounts get a
+result by the settings of now.
 
 Examples:
 

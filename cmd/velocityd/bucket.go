@@ -80,7 +80,8 @@ type bucketPeekCmd struct {
 }
 
 func (bucketPeekCmd) Help() string {
-	return `Records nothing, counts nothing and waits for no lock. A key that was never used looks like one that has been idle for long.`
+	return `Records nothing, counts nothing and waits for no lock. A key that was never used looks like one that has been
+idle for long.`
 }
 
 // Run prints the bucket.

@@ -20,7 +20,8 @@ type bucketLockedCmd struct {
 }
 
 func (bucketLockedCmd) Help() string {
-	return `The newest lockout comes first. A zone that does not enforce has none. The txn at the end of a line is the attempt with which the lockout began: 'velocityd txn explain' says why.
+	return `The newest lockout comes first. A zone that does not enforce has none. The txn at the end of a line is the
+attempt with which the lockout began: 'velocityd txn explain' says why.
 
 Example:
 

@@ -27,9 +27,11 @@ type bucketReleaseCmd struct {
 }
 
 func (bucketReleaseCmd) Help() string {
-	return `The buckets' txns in the window stop counting. A lockout ends, and the next one has the first length again. Overrides stay. zone_audit records each release, who did it and why.
+	return `The buckets' txns in the window stop counting. A lockout ends, and the next one has the first length again.
+Overrides stay. zone_audit records each release, who did it and why.
 
-Each bucket is released by itself. If one cannot be, the command goes on with the others, and ends with exit code 1. With --all-locked it asks first, begins with the newest lockout, and leaves alone those that begin meanwhile.
+Each bucket is released by itself. If one cannot be, the command goes on with the others, and ends with exit code 1.
+With --all-locked it asks first, begins with the newest lockout, and leaves alone those that begin meanwhile.
 
 Examples:
 

@@ -27,7 +27,9 @@ type changesCmd struct {
 }
 
 func (changesCmd) Help() string {
-	return `Lists the rows of zone_audit, the newest first: changes of zones, overrides, tokens and webhooks, releases of buckets, exports of the history and erasures. With --url the token needs the scope history. 'velocityd zone restore' takes changes of a zone back.
+	return `Lists the rows of zone_audit, the newest first: changes of zones, overrides, tokens and webhooks, releases of
+buckets, exports of the history and erasures. With --url the token needs the scope history. 'velocityd zone restore'
+takes changes of a zone back.
 
 Examples:
 

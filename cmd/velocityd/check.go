@@ -27,7 +27,9 @@ type checkCmd struct {
 }
 
 func (checkCmd) Help() string {
-	return `Exit code 0 means allowed, 3 blocked, also for an answer that the service has given without its database, by the zone's on_failure: then the answer says so, and the attempt is recorded nowhere. A zone in shadow mode never blocks: the answer says that it would. A key that begins with - must come after --.
+	return `Exit code 0 means allowed, 3 blocked, also for an answer that the service has given without its database, by
+the zone's on_failure: then the answer says so, and the attempt is recorded nowhere. A zone in shadow mode never
+blocks: the answer says that it would. A key that begins with - must come after --.
 
 Example:
 

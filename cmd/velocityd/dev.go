@@ -36,9 +36,13 @@ type devCmd struct {
 }
 
 func (devCmd) Help() string {
-	return `Finds mariadbd or mysqld on this machine and runs a private one with durable settings and without network, on the data folder. It brings the schema up, adds two demo zones if there are no zones (1: login per user, 5 failures in 60 s; 2: login per address, 20 attempts in 60 s), and serves.
+	return `Finds mariadbd or mysqld on this machine and runs a private one with durable settings and without network, on
+the data folder. It brings the schema up, adds two demo zones if there are no zones (1: login per user, 5 failures in
+60 s; 2: login per address, 20 attempts in 60 s), and serves.
 
-Ctrl-C stops the service and its database; the data stays for the next time. Only one dev can run on a folder. While it runs, 'velocityd check', 'outcome', 'zone', 'override', 'bucket', 'token', 'migrate' and 'replay' find its database by themselves.
+Ctrl-C stops the service and its database; the data stays for the next time. Only one dev can run on a folder. While
+it runs, 'velocityd check', 'outcome', 'zone', 'override', 'bucket', 'token', 'migrate' and 'replay' find its database
+by themselves.
 
 Example:
 

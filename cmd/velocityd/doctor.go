@@ -30,9 +30,13 @@ type doctorCmd struct {
 }
 
 func (doctorCmd) Help() string {
-	return `Connects as the service does, with the service's own DSN, and says in sentences what it finds: whether checks can be decided, the schema and the texts of procedures, the account's rights, the server's settings, its clock, partitions, tables that grow, the indexes that decisions use, and the settings of zones. It changes nothing and records no attempt.
+	return `Connects as the service does, with the service's own DSN, and says in sentences what it finds: whether checks
+can be decided, the schema and the texts of procedures, the account's rights, the server's settings, its clock,
+partitions, tables that grow, the indexes that decisions use, and the settings of zones. It changes nothing and
+records no attempt.
 
-Each finding has a level. ok: as it should be. note: worth knowing. warning: works, and should be changed. fault: checks cannot be decided or their limits do not hold. Behind a finding that is not ok stands what to do.
+Each finding has a level. ok: as it should be. note: worth knowing. warning: works, and should be changed. fault:
+checks cannot be decided or their limits do not hold. Behind a finding that is not ok stands what to do.
 
 Exit code 0 means no faults, 1 faults.
 

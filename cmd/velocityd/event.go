@@ -18,7 +18,9 @@ type eventsCmd struct {
 }
 
 func (eventsCmd) Help() string {
-	return `An event is written when a lockout begins or ends, a bucket is released, and a zone, an override or a token changes. Each is a line of JSON, in the form of events.schema.json (GET /v1/events/schema). With --url the token needs the scope history.
+	return `An event is written when a lockout begins or ends, a bucket is released, and a zone, an override or a token
+changes. Each is a line of JSON, in the form of events.schema.json (GET /v1/events/schema). With --url the token needs
+the scope history.
 
 Examples:
 
@@ -51,7 +53,8 @@ type eventsListCmd struct {
 }
 
 func (eventsListCmd) Help() string {
-	return `If there may be more, a line on standard error says how to go on. --order asc ends five seconds before now, because events are committed a little after their instant.`
+	return `If there may be more, a line on standard error says how to go on. --order asc ends five seconds before now,
+because events are committed a little after their instant.`
 }
 
 // Run lists the events.
@@ -97,7 +100,9 @@ type eventsFollowCmd struct {
 }
 
 func (eventsFollowCmd) Help() string {
-	return `Events come five to seven seconds after they happened. A log shipper that reads the lines begins again with --after and the id of the last line that it has kept. With --url, it goes on by itself when the connection breaks off; without, it ends when the database is away.`
+	return `Events come five to seven seconds after they happened. A log shipper that reads the lines begins again with
+--after and the id of the last line that it has kept. With --url, it goes on by itself when the connection breaks off;
+without, it ends when the database is away.`
 }
 
 // Run follows until the context ends.

@@ -23,7 +23,9 @@ type gateCmd struct {
 }
 
 func (gateCmd) Help() string {
-	return `Gateways such as nginx, Caddy and FreeRADIUS ask a service at /gate/NAME, and act on the status of the answer. The file of --gates says for each name where in a request the keys stand, and which buckets the descriptors of Envoy's Rate Limit Service name. docs/gates.md has its form.
+	return `Gateways such as nginx, Caddy and FreeRADIUS ask a service at /gate/NAME, and act on the status of the
+answer. The file of --gates says for each name where in a request the keys stand, and which buckets the descriptors of
+Envoy's Rate Limit Service name. docs/gates.md has its form.
 
 Example:
 
@@ -46,7 +48,10 @@ type gateLintCmd struct {
 }
 
 func (gateLintCmd) Help() string {
-	return `Prints a line for each fault of the file, with the line where it is, and for each setting that is allowed but probably not meant: an attempt id that end users can choose, a bucket that is there twice, a gate whose buckets are all optional, a rule of a domain behind one that fits the same. If a database or a service is named, zones that do not exist are found, too. A service does not take a file with a fault; the gates before stay in force.
+	return `Prints a line for each fault of the file, with the line where it is, and for each setting that is allowed but
+probably not meant: an attempt id that end users can choose, a bucket that is there twice, a gate whose buckets are
+all optional, a rule of a domain behind one that fits the same. If a database or a service is named, zones that do not
+exist are found, too. A service does not take a file with a fault; the gates before stay in force.
 
 Exit code 0 means no findings, 4 findings.
 
@@ -153,7 +158,9 @@ type gateTryCmd struct {
 }
 
 func (gateTryCmd) Help() string {
-	return `Prints the buckets and the attempt id that the gate takes from a request, with the keys as they stand there: a service brings them into the form of their zones. It then says with which statuses the gate answers. It asks nobody, and nothing is counted. A request that the gate refuses ends with exit code 1 and the text that the gateway is told.
+	return `Prints the buckets and the attempt id that the gate takes from a request, with the keys as they stand there:
+a service brings them into the form of their zones. It then says with which statuses the gate answers. It asks nobody,
+and nothing is counted. A request that the gate refuses ends with exit code 1 and the text that the gateway is told.
 
 Example:
 

@@ -30,7 +30,8 @@ type healthCmd struct {
 }
 
 func (healthCmd) Help() string {
-	return `Asks GET /readyz, or /livez, for containers and scripts. No token is needed. Exit code 0 means yes, and 1 no; then the error says why. It gives up after 4 s.
+	return `Asks GET /readyz, or /livez, for containers and scripts. No token is needed. Exit code 0 means yes, and 1 no;
+then the error says why. It gives up after 4 s.
 
 Example:
 

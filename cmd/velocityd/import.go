@@ -27,9 +27,12 @@ type importRatelimitCmd struct {
 }
 
 func (importRatelimitCmd) Help() string {
-	return `Each limit becomes a zone, and each list of entries a rule that names its zone. The windows of ratelimit begin with the clock's minute, hour or day; those of zones slide, so no window of that length ever has more. Settings without a counterpart are printed to standard error, with their lines.
+	return `Each limit becomes a zone, and each list of entries a rule that names its zone. The windows of ratelimit
+begin with the clock's minute, hour or day; those of zones slide, so no window of that length ever has more. Settings
+without a counterpart are printed to standard error, with their lines.
 
-Nothing is asked or changed but for the two files. 'zone apply' shows how the zones differ from those that are there, before it writes them.
+Nothing is asked or changed but for the two files. 'zone apply' shows how the zones differ from those that are there,
+before it writes them.
 
 Example:
 

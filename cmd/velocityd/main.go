@@ -38,13 +38,15 @@ const (
 	exitFindings = 4
 )
 
-const description = `May this login attempt go ahead? velocityd answers exactly, under any concurrency, from any number of instances on one MySQL or MariaDB database.
+const description = `May this login attempt go ahead? velocityd answers exactly, under any concurrency, from any
+number of instances on one MySQL or MariaDB database.
 
 Try it with a private database, which needs no setup:
 
   velocityd dev
 
-Serve from your own database. The schema owner's account migrates it and edits zones. An administrator grants the service's account what it needs:
+Serve from your own database. The schema owner's account migrates it and edits zones. An administrator grants the
+service's account what it needs:
 
   export VELOCITY_DSN='velocity_admin:secret@tcp(db.example:3306)/velocityd'
   velocityd migrate up
@@ -54,7 +56,9 @@ Serve from your own database. The schema owner's account migrates it and edits z
   export VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd'
   velocityd serve
 
-A flag wins over its environment variable. Exit codes: 0 success (check: allowed), 1 error (doctor: a fault was found), 2 wrong usage, 3 blocked (check only), 4 findings (audit, zone lint, gate lint, import and migrate status only).`
+A flag wins over its environment variable. Exit codes: 0 success (check: allowed), 1 error (doctor: a fault was
+found), 2 wrong usage, 3 blocked (check only), 4 findings (audit, zone lint, gate lint, import and migrate status
+only).`
 
 func main() {
 	forgetEnvironment(os.Args[1:])

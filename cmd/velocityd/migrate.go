@@ -23,15 +23,23 @@ type migrateCmd struct {
 }
 
 func (migrateCmd) Help() string {
-	return `The account needs the rights to create, alter and drop tables, triggers, procedures and views. It owns the schema from then on (docs/install.md calls it velocity_admin): keep it. The service should use another account, to which 'velocityd migrate roles --service' grants what it needs.
+	return `The account needs the rights to create, alter and drop tables, triggers, procedures and views. It owns the
+schema from then on (docs/install.md calls it velocity_admin): keep it. The service should use another account, to
+which 'velocityd migrate roles --service' grants what it needs.
 
-On a server with a binary log an administrator has to SET GLOBAL log_bin_trust_function_creators = 1 for the migration, because of the triggers. Afterwards it can be 0 again.
+On a server with a binary log an administrator has to SET GLOBAL log_bin_trust_function_creators = 1 for the
+migration, because of the triggers. Afterwards it can be 0 again.
 
-Migrate up before you start programs that need the new schema: every migration leaves the program before it working. Two migrations at once wait for each other, and each prints only what it did itself. Up also installs procedures, triggers and views that are missing or differ from this program's, for example after a restore.
+Migrate up before you start programs that need the new schema: every migration leaves the program before it working.
+Two migrations at once wait for each other, and each prints only what it did itself. Up also installs procedures,
+triggers and views that are missing or differ from this program's, for example after a restore.
 
 Status exits with 4 if there is something to do.
 
-On Vitess and TiDB there are no procedures, triggers and views, and no numbered steps: up makes the tables that are missing, and, on Vitess, what vtgate must know of them. The database of the DSN is the unsharded keyspace; the sharded one has the same name with _buckets behind it. Both must be there. vtgate takes ALTER VSCHEMA only from accounts that --vschema-ddl-authorized-users names. To carry everything out by vtctldclient instead, print it with --dry-run.
+On Vitess and TiDB there are no procedures, triggers and views, and no numbered steps: up makes the tables that are
+missing, and, on Vitess, what vtgate must know of them. The database of the DSN is the unsharded keyspace; the sharded
+one has the same name with _buckets behind it. Both must be there. vtgate takes ALTER VSCHEMA only from accounts that
+--vschema-ddl-authorized-users names. To carry everything out by vtctldclient instead, print it with --dry-run.
 
 Example:
 
@@ -180,7 +188,8 @@ type migrateStatusCmd struct {
 }
 
 func (migrateStatusCmd) Help() string {
-	return `Ask as the account that owns the schema: others may not see all procedures, triggers and views. The exit code is 4 if there is something to do.`
+	return `Ask as the account that owns the schema: others may not see all procedures, triggers and views. The exit code
+is 4 if there is something to do.`
 }
 
 // Run prints the version of the schema, and the state of each procedure, trigger and view.

@@ -25,13 +25,19 @@ type migrateRolesCmd struct {
 }
 
 func (migrateRolesCmd) Help() string {
-	return `Gives each account exactly the rights of its role in this database: it grants what the account lacks, and revokes what is too much. It prints each statement, and asks before it takes a right away: a program that uses the account would fail at once. Rights beyond this database, and roles of the engine, stay as they are and are named.
+	return `Gives each account exactly the rights of its role in this database: it grants what the account lacks, and
+revokes what is too much. It prints each statement, and asks before it takes a right away: a program that uses the
+account would fail at once. Rights beyond this database, and roles of the engine, stay as they are and are named.
 
-An account is written 'name'@'host', name@host, or name, whose host is %. It must exist: the command sees and sets no password. It refuses the account that owns the schema, and the one that you are logged in as.
+An account is written 'name'@'host', name@host, or name, whose host is %. It must exist: the command sees and sets no
+password. It refuses the account that owns the schema, and the one that you are logged in as.
 
-Log in as an administrator, who can see and grant the rights of others. The schema must be at this program's version. It does no harm to run the command again.
+Log in as an administrator, who can see and grant the rights of others. The schema must be at this program's version.
+It does no harm to run the command again.
 
-On TiDB there are no procedures and views: accounts have rights on tables instead, and SELECT on a table lets TiDB's analysts read keys as they are. On Vitess the command does nothing: accounts are vtgate's, and rights are table ACLs of the tablets.
+On TiDB there are no procedures and views: accounts have rights on tables instead, and SELECT on a table lets TiDB's
+analysts read keys as they are. On Vitess the command does nothing: accounts are vtgate's, and rights are table ACLs
+of the tablets.
 
 Example:
 

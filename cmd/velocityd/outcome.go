@@ -21,7 +21,11 @@ type outcomeCmd struct {
 }
 
 func (outcomeCmd) Help() string {
-	return `The outcome holds for the whole check that the txn belongs to, or that had the attempt id. After a success, the attempt does not count any more in zones that count failures, and in zones with reset_on_success nothing counts any more in the bucket. The same outcome again changes nothing. It is an error to report another outcome, an outcome of a blocked check or, in zones that count failures, a success after reserve_ttl. An attempt id is remembered for the longest window of the check's zones, and for ten minutes at least.
+	return `The outcome holds for the whole check that the txn belongs to, or that had the attempt id. After a success,
+the attempt does not count any more in zones that count failures, and in zones with reset_on_success nothing counts
+any more in the bucket. The same outcome again changes nothing. It is an error to report another outcome, an outcome
+of a blocked check or, in zones that count failures, a success after reserve_ttl. An attempt id is remembered for the
+longest window of the check's zones, and for ten minutes at least.
 
 Examples:
 

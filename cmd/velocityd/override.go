@@ -25,7 +25,8 @@ type overrideCmd struct {
 }
 
 func (overrideCmd) Help() string {
-	return `An override is an exception from a zone's limit, and a row of zone_override. An override of the exact key wins over those of networks, and a longer network over a shorter one. zone_audit records who changes one.
+	return `An override is an exception from a zone's limit, and a row of zone_override. An override of the exact key
+wins over those of networks, and a longer network over a shorter one. zone_audit records who changes one.
 
 Example:
 
@@ -146,7 +147,10 @@ type overrideSetCmd struct {
 }
 
 func (overrideSetCmd) Help() string {
-	return `An override of the same key or network is replaced as a whole. Keys are normalised by the rule of the zone. In a zone whose keys are addresses, an address means its bucket (203.0.113.9 in a zone with ipv4_prefix 24 is 203.0.113.0/24), and the prefix of a network must not be longer than that of the zone's buckets. If the override is probably not meant, such as a deny of 0.0.0.0/0, the command says so, and asks on a terminal before it saves it.
+	return `An override of the same key or network is replaced as a whole. Keys are normalised by the rule of the zone.
+In a zone whose keys are addresses, an address means its bucket (203.0.113.9 in a zone with ipv4_prefix 24 is
+203.0.113.0/24), and the prefix of a network must not be longer than that of the zone's buckets. If the override is
+probably not meant, such as a deny of 0.0.0.0/0, the command says so, and asks on a terminal before it saves it.
 
 Examples:
 

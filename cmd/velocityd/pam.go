@@ -24,7 +24,9 @@ type pamCmd struct {
 }
 
 func (pamCmd) Help() string {
-	return `For pam_exec(8), in the files of /etc/pam.d. docs/doors/pam.md has them for sshd. The environment tells the login by PAM_USER, PAM_RHOST, PAM_SERVICE and PAM_TYPE; all else in it is forgotten, since users can set it. Settings are flags or stand in a file (--config). The token needs the scopes check and report.
+	return `For pam_exec(8), in the files of /etc/pam.d. docs/doors/pam.md has them for sshd. The environment tells the
+login by PAM_USER, PAM_RHOST, PAM_SERVICE and PAM_TYPE; all else in it is forgotten, since users can set it. Settings
+are flags or stand in a file (--config). The token needs the scopes check and report.
 
   auth     requisite  pam_exec.so quiet /usr/bin/velocityd pam check --config /etc/velocityd/pam.yaml
   ...the lines that ask for the password, and end the stack if it is wrong...
@@ -97,7 +99,9 @@ type pamCheckCmd struct {
 }
 
 func (pamCheckCmd) Help() string {
-	return `Exit codes: 0 the login may go ahead, 3 it is blocked, 1 nobody has decided and --on-error is deny, or the user's name is none, 2 a setting is wrong. pam_exec denies by each of the last three, and syslog has the code. With pam_exec's option stdout users see why; with log=FILE the file has faults.`
+	return `Exit codes: 0 the login may go ahead, 3 it is blocked, 1 nobody has decided and --on-error is deny, or the
+user's name is none, 2 a setting is wrong. pam_exec denies by each of the last three, and syslog has the code. With
+pam_exec's option stdout users see why; with log=FILE the file has faults.`
 }
 
 // Run asks. The error is errBlocked if the login must not go ahead.
@@ -129,7 +133,9 @@ type pamSuccessCmd struct {
 }
 
 func (pamSuccessCmd) Help() string {
-	return `Put it twice: as the last line of auth, where it marks that the password was right, and into account, where it reports. A login that passes no check, such as one by a key, reports nothing. The exit code 1 says that a report did not arrive: use it with the control 'optional'.`
+	return `Put it twice: as the last line of auth, where it marks that the password was right, and into account, where
+it reports. A login that passes no check, such as one by a key, reports nothing. The exit code 1 says that a report
+did not arrive: use it with the control 'optional'.`
 }
 
 // Run marks or reports.

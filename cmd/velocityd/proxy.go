@@ -53,15 +53,25 @@ type proxyCmd struct {
 }
 
 func (proxyCmd) Help() string {
-	return `Asks the service at --url before a login reaches the application, and reports how it ended by the application's answer. A blocked user gets 429 with Retry-After. All other requests pass as they are: streams, websockets, uploads. docs/doors/proxy.md has recipes for Keycloak, Kratos, Authelia and Nextcloud.
+	return `Asks the service at --url before a login reaches the application, and reports how it ended by the
+application's answer. A blocked user gets 429 with Retry-After. All other requests pass as they are: streams,
+websockets, uploads. docs/doors/proxy.md has recipes for Keycloak, Kratos, Authelia and Nextcloud.
 
-A path is matched in every spelling that some application may take for it: //login, /Login, /login/, /%6Cogin, /login;x=1, /login.json. A login whose user cannot be read for certain is refused: twice there, in two spellings, in a coding or a charset that programs read differently.
+A path is matched in every spelling that some application may take for it: //login, /Login, /login/, /%6Cogin,
+/login;x=1, /login.json. A login whose user cannot be read for certain is refused: twice there, in two spellings, in a
+coding or a charset that programs read differently.
 
-Conditions of rules: status:303 or status:2xx; location:/PATH, how the address begins to which a browser goes, without its host; cookie:NAME, a browser has it then; body:TEXT and json:/POINTER=VALUE, in the first 64 KiB of the body. ! in front negates one. A space or a comma in a value is written %20 or %2C. Where a rule of failure fits, the login has failed. In a zone that counts failures, an attempt without a report counts.
+Conditions of rules: status:303 or status:2xx; location:/PATH, how the address begins to which a browser goes, without
+its host; cookie:NAME, a browser has it then; body:TEXT and json:/POINTER=VALUE, in the first 64 KiB of the body. ! in
+front negates one. A space or a comma in a value is written %20 or %2C. Where a rule of failure fits, the login has
+failed. In a zone that counts failures, an attempt without a report counts.
 
-The token needs the scopes check and report. While the service does not decide, logins pass with --on-error allow, and get 503 otherwise. The log tells.
+The token needs the scopes check and report. While the service does not decide, logins pass with --on-error allow, and
+get 503 otherwise. The log tells.
 
-GET /velocityd/livez and /velocityd/readyz are the proxy's: 'velocityd health --url http://127.0.0.1:8000/velocityd' asks them. SIGTERM or Ctrl-C: it is not ready, then it accepts no new connections, and ends when all requests are answered; a websocket is cut off. Settings may stand in a file (--config), as for serve.
+GET /velocityd/livez and /velocityd/readyz are the proxy's: 'velocityd health --url http://127.0.0.1:8000/velocityd'
+asks them. SIGTERM or Ctrl-C: it is not ready, then it accepts no new connections, and ends when all requests are
+answered; a websocket is cut off. Settings may stand in a file (--config), as for serve.
 
 Example:
 

@@ -30,21 +30,38 @@ type replayCmd struct {
 }
 
 func (replayCmd) Help() string {
-	return `Reads the log of sshd and asks one check for every login attempt, in the order of their times. It begins when it has read the log, because later lines decide the year of earlier ones. The attempts count as made NOW. Four hours of a log are asked in seconds, so a window of a minute meets all of them, and many more are blocked than would have been then. Beside these answers stands what the zone would have done at the times of the log.
+	return `Reads the log of sshd and asks one check for every login attempt, in the order of their times. It begins when
+it has read the log, because later lines decide the year of earlier ones. The attempts count as made NOW. Four hours
+of a log are asked in seconds, so a window of a minute meets all of them, and many more are blocked than would have
+been then. Beside these answers stands what the zone would have done at the times of the log.
 
-The log is a file or a pipe of lines as syslog daemons or journalctl write them, as text or JSON (-o json), or compressed by gzip. An attempt is whatever sshd says of a login that failed or succeeded, by any method: 'Failed METHOD for [invalid user ]U from IP port P', 'Accepted METHOD for U from IP port P', and 'error: PAM: REASON for U from IP', which is one attempt together with the 'Failed keyboard-interactive/pam' that may follow it. sshd writes one line for each public key that it refuses, and 'Failed none' is no attempt. 'message repeated N times: [ ... ]' and 'last message repeated N times' are N attempts. Lines that a logger left out because there were too many, such as 'Suppressed N messages', are not. Names are read as the client sent them: what sshd escapes, such as \\303\\253, is undone.
+The log is a file or a pipe of lines as syslog daemons or journalctl write them, as text or JSON (-o json), or
+compressed by gzip. An attempt is whatever sshd says of a login that failed or succeeded, by any method: 'Failed
+METHOD for [invalid user ]U from IP port P', 'Accepted METHOD for U from IP port P', and 'error: PAM: REASON for U
+from IP', which is one attempt together with the 'Failed keyboard-interactive/pam' that may follow it. sshd writes one
+line for each public key that it refuses, and 'Failed none' is no attempt. 'message repeated N times: [ ... ]' and
+'last message repeated N times' are N attempts. Lines that a logger left out because there were too many, such as
+'Suppressed N messages', are not. Names are read as the client sent them: what sshd escapes, such as \\303\\253, is
+undone.
 
-Either zone may be left out. An attempt whose user or address cannot be a key in its zone, such as an empty name, is asked in the other zone alone. An attempt whose time cannot be read is left out. If lines look like attempts and cannot be read, the first of them is shown, and the exit code is 1.
+Either zone may be left out. An attempt whose user or address cannot be a key in its zone, such as an empty name, is
+asked in the other zone alone. An attempt whose time cannot be read is left out. If lines look like attempts and
+cannot be read, the first of them is shown, and the exit code is 1.
 
-The result has the form of a back-test ('velocityd backtest --help') of the zone of users, or of addresses if it is alone: 'happened' are the answers of now, the proposal is the zone as it is, without its overrides, enforced at the times of the log. 'velocityd report' then shows the keys that were stopped.
+The result has the form of a back-test ('velocityd backtest --help') of the zone of users, or of addresses if it is
+alone: 'happened' are the answers of now, the proposal is the zone as it is, without its overrides, enforced at the
+times of the log. 'velocityd report' then shows the keys that were stopped.
 
-With --report-outcomes 'Accepted' is reported as success and all else as failure, for allowed attempts only: a blocked attempt would not have had an outcome. The result is as if the attempts were asked and reported one by one, so consecutive attempts of one user or address cannot share a call.
+With --report-outcomes 'Accepted' is reported as success and all else as failure, for allowed attempts only: a blocked
+attempt would not have had an outcome. The result is as if the attempts were asked and reported one by one, so
+consecutive attempts of one user or address cannot share a call.
 
 With --url the token needs the scopes check and peek, and report for --report-outcomes, in both zones.
 
 A log without any attempt that can be asked about is an error, and so is a zone that does not exist.
 
-If the service or database is busy, the replay asks again a few times. A lost answer ends the replay, because to ask again might count attempts twice.
+If the service or database is busy, the replay asks again a few times. A lost answer ends the replay, because to ask
+again might count attempts twice.
 
 Example:
 

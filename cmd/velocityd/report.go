@@ -29,9 +29,14 @@ type reportCmd struct {
 }
 
 func (reportCmd) Help() string {
-	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit. With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many users in a short time, and the users who were tried from many addresses. Those for whom a success was reported afterwards come first. Successes themselves do not count as tries: many people may share an address.
+	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit.
+With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many
+users in a short time, and the users who were tried from many addresses. Those for whom a success was reported
+afterwards come first. Successes themselves do not count as tries: many people may share an address.
 
-It looks at the newest txns of these zones, as many as --most-rows says, and passes over ten times as many of other zones. All that it says but the hours is about the txns that it looked at, which begin at 'from'; without both zones, no 'sprays' and 'targets' are looked for. Keys are as they are recorded. Changes nothing.
+It looks at the newest txns of these zones, as many as --most-rows says, and passes over ten times as many of other
+zones. All that it says but the hours is about the txns that it looked at, which begin at 'from'; without both zones,
+no 'sprays' and 'targets' are looked for. Keys are as they are recorded. Changes nothing.
 
 Example:
 

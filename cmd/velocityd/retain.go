@@ -20,11 +20,15 @@ type retainCmd struct {
 }
 
 func (retainCmd) Help() string {
-	return `Removes the rows that the policy (table retention_policy) no longer keeps, makes partitions ahead, and does whatever else one instance among all does again and again, until nothing is left to do. It is for cron, where no instance does it by itself (serve --retention off). It takes the service's DSN.
+	return `Removes the rows that the policy (table retention_policy) no longer keeps, makes partitions ahead, and does
+whatever else one instance among all does again and again, until nothing is left to do. It is for cron, where no
+instance does it by itself (serve --retention off). It takes the service's DSN.
 
-It prints one line for each run of a task. A long task has several runs of up to 20 seconds, between which the work can be interrupted without loss. If an instance or another such command is at work, it leaves the work to that.
+It prints one line for each run of a task. A long task has several runs of up to 20 seconds, between which the work
+can be interrupted without loss. If an instance or another such command is at work, it leaves the work to that.
 
-Exit code 0 means that all was done, or is left to another one at work, 1 that a task failed. The others are done all the same.
+Exit code 0 means that all was done, or is left to another one at work, 1 that a task failed. The others are done all
+the same.
 
 Example:
 

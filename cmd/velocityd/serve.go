@@ -25,9 +25,15 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return `Any number of instances may serve from one database; they share its limits exactly.
 
-The database must have the schema (velocityd migrate up). Without it, or if the account or the database is wrong, serve ends at once with exit code 1. It ends with 2 if the DSN, a flag or a file that one names is wrong. If the database is away, serve waits for it, and answers checks with 503 meanwhile.
+The database must have the schema (velocityd migrate up). Without it, or if the account or the database is wrong,
+serve ends at once with exit code 1. It ends with 2 if the DSN, a flag or a file that one names is wrong. If the
+database is away, serve waits for it, and answers checks with 503 meanwhile.
 
-GET /readyz answers 200 while checks can be decided, and otherwise 503 with the reason and what to do: the database cannot be reached, is read-only or refuses the account; the schema is older than this program, or a migration has stopped half-way; a table, a procedure, its owner or a right of the account is missing; a table is locked; or the instance is stopping. The service tests this by itself every few seconds, and logs "not ready" and "ready again". The test goes through all steps of a decision on a separate connection, and records nothing.
+GET /readyz answers 200 while checks can be decided, and otherwise 503 with the reason and what to do: the database
+cannot be reached, is read-only or refuses the account; the schema is older than this program, or a migration has
+stopped half-way; a table, a procedure, its owner or a right of the account is missing; a table is locked; or the
+instance is stopping. The service tests this by itself every few seconds, and logs "not ready" and "ready again". The
+test goes through all steps of a decision on a separate connection, and records nothing.
 
 Settings may stand in a file as well (--config), which holds no password:
 
@@ -35,15 +41,26 @@ Settings may stand in a file as well (--config), which holds no password:
   dsn-file: /etc/velocityd/dsn
   trusted-proxies: [10.0.0.0/8, 192.0.2.7]
 
-Checks that arrive at the same time are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into pieces, which take turns. Of the requests with a body of more than 64 KiB, one for two cores and at least two are worked on at once; the others wait unread for up to a second. One call may take --lock-wait plus half of what --check-timeout leaves above it. A check waits in its queue before that, but only if its call can still end within --check-timeout. Checks that cannot be decided in time are answered with 503 and recorded nowhere.
+Checks that arrive at the same time are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into
+pieces, which take turns. Of the requests with a body of more than 64 KiB, one for two cores and at least two are
+worked on at once; the others wait unread for up to a second. One call may take --lock-wait plus half of what
+--check-timeout leaves above it. A check waits in its queue before that, but only if its call can still end within
+--check-timeout. Checks that cannot be decided in time are answered with 503 and recorded nowhere.
 
-On a loopback address everybody on the machine is answered, unless --require-auth is given. On any other address callers must have a token (velocityd token create) or a registered client certificate. If none is registered, serve ends with exit code 1. --insecure-no-auth lifts both.
+On a loopback address everybody on the machine is answered, unless --require-auth is given. On any other address
+callers must have a token (velocityd token create) or a registered client certificate. If none is registered, serve
+ends with exit code 1. --insecure-no-auth lifts both.
 
-With --tls-cert and --tls-key it speaks HTTPS, and SIGHUP reads the files again; a pair that does not load leaves the one before in force. With --admin-listen, --listen answers callers only.
+With --tls-cert and --tls-key it speaks HTTPS, and SIGHUP reads the files again; a pair that does not load leaves the
+one before in force. With --admin-listen, --listen answers callers only.
 
-While the database is away, read-only or not fit, checks of zones with on_failure allow or block are answered without it, with "degraded": true (--degraded-after, --state-dir). They are recorded nowhere. Once it is known to be away, nobody waits for it; the service tests it every second, and lets it decide again as soon as it can. /readyz answers 503 meanwhile, so that a load balancer sends no requests; route by /readyz?degraded=ok where it shall send them.
+While the database is away, read-only or not fit, checks of zones with on_failure allow or block are answered without
+it, with "degraded": true (--degraded-after, --state-dir). They are recorded nowhere. Once it is known to be away,
+nobody waits for it; the service tests it every second, and lets it decide again as soon as it can. /readyz answers
+503 meanwhile, so that a load balancer sends no requests; route by /readyz?degraded=ok where it shall send them.
 
-SIGTERM or Ctrl-C: the instance is not ready; after the drain delay it accepts no new connections; it answers every request in flight; then it closes its connections to the database. A second signal ends the process at once.
+SIGTERM or Ctrl-C: the instance is not ready; after the drain delay it accepts no new connections; it answers every
+request in flight; then it closes its connections to the database. A second signal ends the process at once.
 
 Example:
 

@@ -21,9 +21,13 @@ type subjectCmd struct {
 }
 
 func (subjectCmd) Help() string {
-	return `A key is a person's name or address. These commands answer a request for a copy of what is recorded of a person, or for its erasure, in all zones and tables.
+	return `A key is a person's name or address. These commands answer a request for a copy of what is recorded of a
+person, or for its erasure, in all zones and tables.
 
-In each zone they look for the key as it is given, as the zone spells it, and for its pseudonyms by the secret keys of --key-hmac-file. Rows of a time at which a zone had other rules may have other spellings: give those, too, one at a time. In a zone of addresses whose buckets are networks, an address means its network, which may be that of others: --zone leaves such a zone out.
+In each zone they look for the key as it is given, as the zone spells it, and for its pseudonyms by the secret keys of
+--key-hmac-file. Rows of a time at which a zone had other rules may have other spellings: give those, too, one at a
+time. In a zone of addresses whose buckets are networks, an address means its network, which may be that of others:
+--zone leaves such a zone out.
 
 Example:
 
@@ -71,7 +75,9 @@ type subjectExportCmd struct {
 }
 
 func (subjectExportCmd) Help() string {
-	return `Each line is a row of a table, with all of its columns: {"table":"zone_txn","row":{…}}. Booleans are 0 and 1, times are UTC, and ids are text. The account must read all tables, as that of a DBA or of the schema's owner does. zone_audit records who exports. If the exit code is not 0, the output is not whole.`
+	return `Each line is a row of a table, with all of its columns: {"table":"zone_txn","row":{…}}. Booleans are 0 and 1,
+times are UTC, and ids are text. The account must read all tables, as that of a DBA or of the schema's owner does.
+zone_audit records who exports. If the exit code is not 0, the output is not whole.`
 }
 
 // Run prints the rows.
@@ -103,9 +109,13 @@ type subjectEraseCmd struct {
 }
 
 func (subjectEraseCmd) Help() string {
-	return `Attempts, lockouts, overrides, totals, the answers to attempt ids and zone_audit get a random pseudonym in the place of the key, one in each zone, and reasons that were written about it are replaced by 'erased'. Nobody can find the key from the pseudonym. Numbers stay as they are: all that counts in a window moves at once, so no check sees a part of it.
+	return `Attempts, lockouts, overrides, totals, the answers to attempt ids and zone_audit get a random pseudonym in
+the place of the key, one in each zone, and reasons that were written about it are replaced by 'erased'. Nobody can
+find the key from the pseudonym. Numbers stay as they are: all that counts in a window moves at once, so no check sees
+a part of it.
 
-The next attempt under the key finds a bucket that was never used: a lockout or an override that should go on must be set anew. Backups, replicas that lag, logs of callers and files that were exported still have the key.
+The next attempt under the key finds a bucket that was never used: a lockout or an override that should go on must be
+set anew. Backups, replicas that lag, logs of callers and files that were exported still have the key.
 
 Use the account of the schema's owner. The command may be interrupted and given again. It is not for Vitess.
 

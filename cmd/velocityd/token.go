@@ -31,7 +31,9 @@ type tokenCmd struct {
 }
 
 func (tokenCmd) Help() string {
-	return `Callers of the HTTP interface prove who they are by a token, or by a client certificate whose subject is registered here. Both are rows of access_token. Use the account of the schema's owner. zone_audit records changes under the token's name.
+	return `Callers of the HTTP interface prove who they are by a token, or by a client certificate whose subject is
+registered here. Both are rows of access_token. Use the account of the schema's owner. zone_audit records changes
+under the token's name.
 
 Instances know a new token after about a second, and refuse a revoked one within five.
 
@@ -54,13 +56,18 @@ type tokenCreateCmd struct {
 }
 
 func (tokenCreateCmd) Help() string {
-	return `The token is printed once, alone on standard output. The database keeps its SHA-256 only: a token that is lost must be replaced.
+	return `The token is printed once, alone on standard output. The database keeps its SHA-256 only: a token that is
+lost must be replaced.
 
-With --out it goes to a file, and with --out-secret to a Secret. A second run then makes no token, so the command may be a step of every start. A token in the Secret that the database never had is added to it; one that was revoked stays so.
+With --out it goes to a file, and with --out-secret to a Secret. A second run then makes no token, so the command may
+be a step of every start. A token in the Secret that the database never had is added to it; one that was revoked stays
+so.
 
-To replace a token, make a second one of the same name, give it to the caller, and revoke the first. Two may be live at a time.
+To replace a token, make a second one of the same name, give it to the caller, and revoke the first. Two may be live
+at a time.
 
-A client certificate is known by its whole subject, so certificates that are renewed with the same subject need no new registration.
+A client certificate is known by its whole subject, so certificates that are renewed with the same subject need no new
+registration.
 
 Examples:
 

@@ -89,7 +89,8 @@ type txnListCmd struct {
 }
 
 func (txnListCmd) Help() string {
-	return `If there may be more, a line on standard error says how to go on. --order asc ends five seconds before now, because attempts are committed a little after their instant.`
+	return `If there may be more, a line on standard error says how to go on. --order asc ends five seconds before now,
+because attempts are committed a little after their instant.`
 }
 
 // Run lists the txns.
@@ -156,7 +157,9 @@ type txnExplainCmd struct {
 }
 
 func (txnExplainCmd) Help() string {
-	return `Decides the attempt again, by the rows that counted and by the zone, the overrides and the lockout as they were, and says in a sentence why it was decided so. Rows follow that counted, with whether their places were given back since. It also says which parts are not known any more. It records nothing and waits for no lock.
+	return `Decides the attempt again, by the rows that counted and by the zone, the overrides and the lockout as they
+were, and says in a sentence why it was decided so. Rows follow that counted, with whether their places were given
+back since. It also says which parts are not known any more. It records nothing and waits for no lock.
 
 Example:
 
@@ -188,7 +191,8 @@ type txnFollowCmd struct {
 }
 
 func (txnFollowCmd) Help() string {
-	return `Attempts come five to seven seconds after they were made, so the outcome of most is not known yet. With --url, it goes on by itself when the connection breaks off; without, it ends when the database is away.`
+	return `Attempts come five to seven seconds after they were made, so the outcome of most is not known yet. With
+--url, it goes on by itself when the connection breaks off; without, it ends when the database is away.`
 }
 
 // Run follows until the context ends.
@@ -226,7 +230,9 @@ type txnExportCmd struct {
 }
 
 func (txnExportCmd) Help() string {
-	return `It holds a thousand txns in memory, however many there are, and ends five seconds before now. zone_audit records who exports which txns. If the exit code is not 0, the output is not whole. Where standard error is a terminal, it shows how far the export is.`
+	return `It holds a thousand txns in memory, however many there are, and ends five seconds before now. zone_audit
+records who exports which txns. If the exit code is not 0, the output is not whole. Where standard error is a
+terminal, it shows how far the export is.`
 }
 
 // Run writes all txns.

@@ -25,7 +25,10 @@ type webhookCmd struct {
 }
 
 func (webhookCmd) Help() string {
-	return `A webhook gets each event as a POST, signed as Standard Webhooks says, from one instance among all ('velocityd serve'). Events of one bucket come in order. What is not answered by 2xx within 10 seconds is tried again for a day and a half; then it is dead, kept, and can be sent again. Receivers with addresses inside your network need 'serve --webhook-hosts'. With --url the token needs the scope admin.
+	return `A webhook gets each event as a POST, signed as Standard Webhooks says, from one instance among all
+('velocityd serve'). Events of one bucket come in order. What is not answered by 2xx within 10 seconds is tried again
+for a day and a half; then it is dead, kept, and can be sent again. Receivers with addresses inside your network need
+'serve --webhook-hosts'. With --url the token needs the scope admin.
 
 Examples:
 

@@ -73,7 +73,8 @@ type zoneDeleteCmd struct {
 }
 
 func (zoneDeleteCmd) Help() string {
-	return `Asks first. The zone's overrides are removed, too. Its txns stay, and count again if a zone of this id is created within their window. 'velocityd zone restore' brings a zone back.`
+	return `Asks first. The zone's overrides are removed, too. Its txns stay, and count again if a zone of this id is
+created within their window. 'velocityd zone restore' brings a zone back.`
 }
 
 // Run removes the zone and prints it.

@@ -20,7 +20,12 @@ type zoneLintCmd struct {
 }
 
 func (zoneLintCmd) Help() string {
-	return `Prints a line for each setting that is allowed but probably not meant, because it voids the limit or does nothing, by itself or with another one. Examples are a rate that no bucket can reach, reset_on_success in a zone of addresses, settings of lockouts where lockout is 0, a description of user names or addresses where keys are opaque, a zone that does not enforce, and an override that has expired, matches no bucket, allows much of the Internet, or has far more than the zone's rate. Of each override the weightiest finding is printed. That there are no zones at all is a finding, too. Changes nothing.
+	return `Prints a line for each setting that is allowed but probably not meant, because it voids the limit or does
+nothing, by itself or with another one. Examples are a rate that no bucket can reach, reset_on_success in a zone of
+addresses, settings of lockouts where lockout is 0, a description of user names or addresses where keys are opaque, a
+zone that does not enforce, and an override that has expired, matches no bucket, allows much of the Internet, or has
+far more than the zone's rate. Of each override the weightiest finding is printed. That there are no zones at all is a
+finding, too. Changes nothing.
 
 Exit code 0 means no findings, 4 findings.
 

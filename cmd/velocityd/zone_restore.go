@@ -28,9 +28,12 @@ type zoneRestoreCmd struct {
 }
 
 func (zoneRestoreCmd) Help() string {
-	return `The zone of the change gets the settings that it had before the change, whatever has happened to it since. Of its overrides, those come back that have been deleted since. Overrides that were made since stay, also where another one was deleted. The command shows first what it is about to do, and asks.
+	return `The zone of the change gets the settings that it had before the change, whatever has happened to it since. Of
+its overrides, those come back that have been deleted since. Overrides that were made since stay, also where another
+one was deleted. The command shows first what it is about to do, and asks.
 
-It needs the database, whose zone_audit it reads: the account is the schema owner's or one of 'velocityd migrate roles --dba'. If overrides were deleted before their zone, name the first of these deletions.
+It needs the database, whose zone_audit it reads: the account is the schema owner's or one of 'velocityd migrate roles
+--dba'. If overrides were deleted before their zone, name the first of these deletions.
 
 Example:
 

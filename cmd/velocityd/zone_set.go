@@ -101,7 +101,10 @@ type zoneSetCmd struct {
 }
 
 func (zoneSetCmd) Help() string {
-	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost. If new settings are probably not meant, such as a rate of 0, it says so, and asks on a terminal before it saves them. A LENGTH is seconds, or 90s, 5m, 7d.
+	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists,
+settings that are not named stay as they are, and an edit that another program makes at the same time is not lost. If
+new settings are probably not meant, such as a rate of 0, it says so, and asks on a terminal before it saves them. A
+LENGTH is seconds, or 90s, 5m, 7d.
 
 Examples:
 

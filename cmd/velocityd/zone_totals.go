@@ -36,7 +36,9 @@ type zoneTotalsCmd struct {
 }
 
 func (zoneTotalsCmd) Help() string {
-	return `An attempt is counted once in each bucket that it names. Attempts of now are counted, too. A span is final when it was counted for the second time, with the outcomes that came late. Final hours say how many buckets were asked for. The numbers outlive the txns.
+	return `An attempt is counted once in each bucket that it names. Attempts of now are counted, too. A span is final
+when it was counted for the second time, with the outcomes that came late. Final hours say how many buckets were asked
+for. The numbers outlive the txns.
 
 Example:
 
@@ -63,7 +65,8 @@ type bucketTotalsCmd struct {
 }
 
 func (bucketTotalsCmd) Help() string {
-	return `Needs a zone with totals ('velocityd zone set ID --totals'), which counts attempts from then on. Hours are kept for 35 days, days for 400, and months and the numbers of all time for ever.
+	return `Needs a zone with totals ('velocityd zone set ID --totals'), which counts attempts from then on. Hours are
+kept for 35 days, days for 400, and months and the numbers of all time for ever.
 
 Example:
 
