@@ -20,7 +20,8 @@ func newSpelling() spelling {
 	return spelling{
 		txn: regexp.MustCompile(`^(?i:txn)?[ :]*#? ?(\d+|\d{1,3}(?:[ ,'’_]\d{3})+)$`),
 		uuid: regexp.MustCompile(
-			`^(?i:urn:uuid:)?\{?([[:xdigit:]]{8})-?([[:xdigit:]]{4})-?([[:xdigit:]]{4})-?([[:xdigit:]]{4})-?([[:xdigit:]]{12})\}?$`),
+			`^(?i:urn:uuid:)?\{?([[:xdigit:]]{8})-?` +
+				`([[:xdigit:]]{4})-?([[:xdigit:]]{4})-?([[:xdigit:]]{4})-?([[:xdigit:]]{12})\}?$`),
 	}
 }
 

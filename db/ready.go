@@ -197,8 +197,8 @@ func (p *Probe) Describe(ctx context.Context) ([][]string, error) {
 	return rows, nil
 }
 
-// Routines returns the names of the procedures and functions that the account can see: those that it may call. The list is empty
-// while another session's change of the schema holds the look up. The error is an *UnreadyError.
+// Routines returns the names of the procedures and functions that the account can see: those that it may call. The list
+// is empty while another session's change of the schema holds the look up. The error is an *UnreadyError.
 func (p *Probe) Routines(ctx context.Context) (names []string, err error) {
 	rows, err := p.list(ctx, 1, "SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE()")
 	for _, row := range rows {
@@ -210,8 +210,8 @@ func (p *Probe) Routines(ctx context.Context) (names []string, err error) {
 	return names, Unready(ctx, err)
 }
 
-// list returns the rows of a statement that reads the engine's catalogue. There another session's change of the schema can hold
-// it up for a moment.
+// list returns the rows of a statement that reads the engine's catalogue. There another session's change of the schema
+// can hold it up for a moment.
 func (p *Probe) list(ctx context.Context, columns int, statement string) (rows [][]string, err error) {
 	const tries = 4
 	for range tries {
@@ -233,5 +233,6 @@ func (p *Probe) list(ctx context.Context, columns int, statement string) (rows [
 	return rows, err
 }
 
-// IsHeldUp says that the look that ended in an error of a Probe waited for a lock: it says nothing of the database's fitness.
+// IsHeldUp says that the look that ended in an error of a Probe waited for a lock: it says nothing of the database's
+// fitness.
 func IsHeldUp(err error) bool { return session.IsNumber(err, session.NumberLockWait) }

@@ -59,7 +59,7 @@ func wantUnready(t *testing.T, state string, err error, want string) {
 	}
 }
 
-func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
+func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) { //nolint:funlen // a table of cases
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t)

@@ -264,7 +264,8 @@ func TestEachWebhookEditIsAuditedWithoutItsSecret(t *testing.T) {
 		}
 		var got []string
 		if err := sqlx.NewDb(d.SQL, "mysql").Select(&got, `
-SELECT CONCAT_WS(' ', action, COALESCE(principal, 'NULL'), COALESCE(JSON_UNQUOTE(JSON_EXTRACT(state_before, '$.types')), 'NULL'),
+SELECT CONCAT_WS(' ', action, COALESCE(principal, 'NULL'),
+  COALESCE(JSON_UNQUOTE(JSON_EXTRACT(state_before, '$.types')), 'NULL'),
        COALESCE(JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.types')), 'NULL'),
        JSON_UNQUOTE(JSON_EXTRACT(COALESCE(state_after, state_before), '$.description')))
   FROM zone_audit

@@ -106,7 +106,7 @@ func TestDescriptionExamplesFitTheirSchemas(t *testing.T) {
 }
 
 // bodies returns bodies of requests by the schema that accepts or refuses them.
-func bodies() (accepted, refused map[string][]string) {
+func bodies() (accepted, refused map[string][]string) { //nolint:funlen // a table of cases
 	long, eight := strings.Repeat("🔑", 255), strings.Repeat(`,{"zone_id":1,"bucket_key":"x"}`, 8)
 	accepted = map[string][]string{
 		"Check": {

@@ -38,8 +38,9 @@ func newOrigins(allowedHosts []string) origins {
 func (o *origins) check(r *http.Request) error {
 	if ofBrowser(r) && o.pages.Check(r) != nil {
 		return &requestError{
-			kind:   api.ErrForeignOrigin,
-			detail: "A web page of another origin must not ask this: Sec-Fetch-Site or Origin of the request says that one does.",
+			kind: api.ErrForeignOrigin,
+			detail: "A web page of another origin must not ask this: " +
+				"Sec-Fetch-Site or Origin of the request says that one does.",
 		}
 	}
 	return o.checkHost(r)

@@ -40,7 +40,7 @@ func TestRateLimitHeadersTellEndOfPeriod(t *testing.T) {
 	}
 }
 
-func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
+func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) { //nolint:funlen // a table of cases
 	t.Parallel()
 	free := func(zone int64, key string, velocity int) service.Verdict {
 		return service.Verdict{

@@ -54,8 +54,10 @@ func badSettings() []string {
 }
 
 // settings reads all settings of zone 1, and all that the engine makes of them.
+//
+//nolint:gochecknoglobals // It is made once of a table.
 var settings = "SELECT " + zonerow.Settings.List("") +
-	", key_rule, whole_rule, overridden FROM zone_master WHERE id = 1" //nolint:gochecknoglobals // made once of a table
+	", key_rule, whole_rule, overridden FROM zone_master WHERE id = 1"
 
 func TestZonesHaveTheDefaultsOfTheService(t *testing.T) {
 	t.Parallel()

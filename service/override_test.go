@@ -12,7 +12,7 @@ import (
 
 func prefix(text string) netip.Prefix { return netip.MustParsePrefix(text) }
 
-func TestOverrideValidateKnowsEveryLimit(t *testing.T) {
+func TestOverrideValidateKnowsEveryLimit(t *testing.T) { //nolint:funlen // a table of cases
 	t.Parallel()
 	for _, test := range []struct {
 		name  string

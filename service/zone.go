@@ -193,7 +193,8 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 	{
 		Name: "lockout", At: func(z *Zone) any { return (*Length)(&z.Lockout) }, Most: longest, Decides: true,
 		Label: "First lockout", Zero: "never",
-		Says: "How long the attempt that finds a bucket full locks it; attempts on a locked bucket do not prolong the lockout",
+		Says: "How long the attempt that finds a bucket full locks it; " +
+			"attempts on a locked bucket do not prolong the lockout",
 	},
 	{
 		Name: "lockout_factor", At: func(z *Zone) any { return &z.LockoutFactor }, Default: 2.0, Least: 1,

@@ -164,7 +164,8 @@ and nothing is counted. A request that the gate refuses ends with exit code 1 an
 
 Example:
 
-  velocityd gate try gates.yaml login --header 'Content-Type: application/x-www-form-urlencoded' --data 'username=alice&password=x'`
+  velocityd gate try gates.yaml login --header 'Content-Type: application/x-www-form-urlencoded' \
+    --data 'username=alice&password=x'`
 }
 
 // Run prints the question of a request.

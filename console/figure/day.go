@@ -27,9 +27,9 @@ func Spark(total service.Totals, hours []service.SpanTotals) template.HTML {
 		}
 		fmt.Fprintf(&path, "%c%.1f %.1f", "ML"[min(i, 1)], width*float64(i)/float64(len(hours)-1), y)
 	}
-	return template.HTML(
-		fmt.Sprintf(`<svg class="spark" viewBox="0 0 96 22" role="img" aria-label="%s"><path d="%s"/></svg>`, //nolint:gosec // numbers alone
-			fmt.Sprintf("Share stopped by hour, at most %.0f per cent", 100*top), path.String()))
+	svg := fmt.Sprintf(`<svg class="spark" viewBox="0 0 96 22" role="img" aria-label="%s"><path d="%s"/></svg>`,
+		fmt.Sprintf("Share stopped by hour, at most %.0f per cent", 100*top), path.String())
+	return template.HTML(svg) //nolint:gosec // numbers alone
 }
 
 // share returns the part of attempts for which the zone had no room.

@@ -19,7 +19,8 @@ func TestReportReadsRangeOfPrimaryKey(t *testing.T) {
 		d := engine.Database(t)
 		begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 		enginetest.Exec(t, d.SQL, `ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (
-PARTITION a VALUES LESS THAN ('2026-01-02'), PARTITION b VALUES LESS THAN ('2026-01-03'), PARTITION c VALUES LESS THAN ('2026-01-04'),
+PARTITION a VALUES LESS THAN ('2026-01-02'),
+PARTITION b VALUES LESS THAN ('2026-01-03'), PARTITION c VALUES LESS THAN ('2026-01-04'),
 PARTITION later VALUES LESS THAN (MAXVALUE))`)
 		var values []string
 		for n := range 4000 { // a thousand a day

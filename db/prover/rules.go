@@ -67,7 +67,8 @@ func addChange(rules *proof.Rules, r reading) error {
 
 func readOverrides(ctx context.Context, on zonerow.Querier, rules *proof.Rules) (wrong error) {
 	err := byPieces(ctx, on, `
-SELECT id, zone_id, COALESCE(bucket_key, ''), COALESCE(prefix, ''), action, rate, `+"`window`"+`, period_anchor, `+microseconds("expires_at")+`
+SELECT id, zone_id, COALESCE(bucket_key, ''), COALESCE(prefix, ''), action, rate, `+"`window`"+`, period_anchor,
+       `+microseconds("expires_at")+`
   FROM zone_override
  WHERE id > %d
  ORDER BY id

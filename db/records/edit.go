@@ -164,7 +164,8 @@ func (e *edit) record(
 ) error {
 	args := append([]any{e.account, e.principal, e.reason, rows.subject, string(action)}, states...)
 	_, err := e.ExecContext(ctx, `
-INSERT INTO zone_audit (changed_at, changed_by, principal, reason, subject, action, zone_id, override_id, state_before, state_after)
+INSERT INTO zone_audit (changed_at, changed_by, principal, reason, subject, action, zone_id, override_id,
+  state_before, state_after)
 SELECT UTC_TIMESTAMP(6), ?, LEFT(?, 128), LEFT(?, 255), ?, ?, `+rows.ids+`, `+before+`, `+after+`
   FROM `+rows.table+`
  WHERE `+rows.where+`

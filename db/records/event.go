@@ -29,7 +29,8 @@ func (e *edit) tell(
 	for _, told := range events {
 		if _, err := e.ExecContext(ctx, `
 INSERT INTO zone_event (created_at, type, zone_id, bucket_key, data)
-VALUES (UTC_TIMESTAMP(6), ?, ?, ?, ?)`, string(told.Type), told.Bucket.ZoneID, told.Bucket.Key, string(told.Data)); err != nil {
+VALUES (UTC_TIMESTAMP(6), ?, ?, ?, ?)`,
+			string(told.Type), told.Bucket.ZoneID, told.Bucket.Key, string(told.Data)); err != nil {
 			return err
 		}
 	}

@@ -257,8 +257,8 @@ func insertOverride(ctx context.Context, e *edit, o service.Override) (id uint64
 	where, args := sameTarget(o)
 	err = e.audited(ctx, auditInsert, overrideRows(where, args...), func() error {
 		result, err := e.ExecContext(ctx, `
-INSERT INTO zone_override (bucket_key, prefix, network, action, rate, `+"`window`"+`, period_anchor, expires_at, reason, created_by,
-  created_at, zone_id)
+INSERT INTO zone_override (bucket_key, prefix, network, action, rate, `+"`window`"+`, period_anchor, expires_at, reason,
+  created_by, created_at, zone_id)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, LEFT(?, 128), UTC_TIMESTAMP(6), ?)`, append(overrideValues(o), o.ZoneID)...)
 		if err != nil {
 			return err

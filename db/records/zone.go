@@ -146,13 +146,15 @@ func lockMatching(
 func writeZone(ctx context.Context, e *edit, zone service.Zone, exists bool) error {
 	statement := `
 INSERT INTO zone_master (overridden, narrowed_at, revision, ` + zonerow.Settings.List("") + `, id)
-VALUES (EXISTS (SELECT 1 FROM zone_override WHERE zone_id = ?), UTC_TIMESTAMP(6), 1` + strings.Repeat(", ?", len(zonerow.Settings)+1) + `)`
+VALUES (EXISTS (SELECT 1 FROM zone_override WHERE zone_id = ?), UTC_TIMESTAMP(6), 1` +
+		strings.Repeat(", ?", len(zonerow.Settings)+1) + `)`
 	kept := []any{zone.ID}
 	if exists {
 		// Engines assign from left to right: narrowed_at sees the settings from before.
 		statement = `
 UPDATE zone_master
-   SET narrowed_at = IF(whole_rule OR rate > ? OR ` + "`window`" + ` < ? OR (period, period_offset, period_anchor) <> (?, ?, ?),
+   SET narrowed_at = IF(whole_rule OR rate > ? OR ` + "`window`" + ` < ?
+                        OR (period, period_offset, period_anchor) <> (?, ?, ?),
                         UTC_TIMESTAMP(6), narrowed_at),
        revision = revision + 1,
        ` + zonerow.Settings.List(" = ?") + `

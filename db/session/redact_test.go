@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-func TestVitessAndTiDBErrorsLoseTheirValues(t *testing.T) {
+func TestVitessAndTiDBErrorsLoseTheirValues(t *testing.T) { //nolint:funlen // a table of cases
 	t.Parallel()
 	const shard, zones = "target: velocityd_buckets.-80.primary: ", "target: velocityd.0.primary: "
 	for _, tc := range []struct {

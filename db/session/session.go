@@ -160,8 +160,8 @@ func showVariables(ctx context.Context, s *Conn) (map[string]string, error) {
 SHOW SESSION VARIABLES
 WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq_range_index_dive_limit', 'autocommit',
                         'completion_type', 'sql_select_limit', 'character_set_client', 'character_set_results',
-                        'transaction_isolation', 'tx_isolation', 'version', 'version_comment', 'max_allowed_packet', 'pseudo_thread_id',
-                        'server_id', 'tidb_rc_read_check_ts')`, func(row []driver.Value) error {
+                        'transaction_isolation', 'tx_isolation', 'version', 'version_comment', 'max_allowed_packet',
+                        'pseudo_thread_id', 'server_id', 'tidb_rc_read_check_ts')`, func(row []driver.Value) error {
 		name, value := Variable(row)
 		found[name] = value
 		return nil

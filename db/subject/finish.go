@@ -123,7 +123,8 @@ UPDATE zone_event
    SET bucket_key = ?,
        data = IF(type = 'bucket.released',
          JSON_REPLACE(data, '$.reason', ?),
-         JSON_REPLACE(data, '$.before.bucket_key', ?, '$.after.bucket_key', ?, '$.before.reason', ?, '$.after.reason', ?))
+         JSON_REPLACE(data, '$.before.bucket_key', ?, '$.after.bucket_key', ?,
+           '$.before.reason', ?, '$.after.reason', ?))
  WHERE zone_id = ?
    AND bucket_key = ?
    AND created_at <= ?`, pseudonym, Erased, pseudonym, pseudonym, Erased, Erased, t.ZoneID, t.Key, e.begun[i].at)

@@ -13,7 +13,7 @@ func inside() admission.Proxies {
 	return admission.Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("2001:db8::/64")}
 }
 
-func TestClientIsRightmostNonProxyAddress(t *testing.T) {
+func TestClientIsRightmostNonProxyAddress(t *testing.T) { //nolint:funlen // a table of cases
 	t.Parallel()
 	for name, c := range map[string]struct {
 		peer                    string

@@ -49,7 +49,7 @@ const (
 	ofJSON = "application/json; charset=utf-8"
 )
 
-func TestGateTakesKeysWhereItsFileSays(t *testing.T) {
+func TestGateTakesKeysWhereItsFileSays(t *testing.T) { //nolint:funlen // a table of cases
 	t.Parallel()
 	for name, c := range map[string]struct {
 		key, path, body string

@@ -11,7 +11,8 @@ import (
 var (
 	multipartType = regexp.MustCompile(`^multipart/form-data; ?boundary=([A-Za-z0-9'_-]{1,70})$`)
 	multipartHead = regexp.MustCompile(
-		`^Content-Disposition: form-data; name="([^"\\%\x00-\x1f]+)"(; filename="[^"\\%\x00-\x1f]*"\r\nContent-Type: [!-~]+)?$`)
+		`^Content-Disposition: form-data; name="([^"\\%\x00-\x1f]+)"` +
+			`(; filename="[^"\\%\x00-\x1f]*"\r\nContent-Type: [!-~]+)?$`)
 )
 
 // multipartFields returns the fields of a form in multipart, with those of files, whose value is left out. ok is false

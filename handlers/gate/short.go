@@ -77,7 +77,8 @@ func (r *Request) pairs(zones, keys []string) ([]service.Bucket, error) {
 	if len(zones) != len(keys) {
 		return nil,
 			wrong(
-				"the request names %d zones and %d keys: give one key for each zone; a gateway may leave out a header that is empty",
+				"the request names %d zones and %d keys: give one key for each zone; "+
+					"a gateway may leave out a header that is empty",
 				len(zones), len(keys))
 	}
 	buckets := make([]service.Bucket, len(zones))

@@ -34,7 +34,7 @@ const (
 	KindTorn       Kind = "torn"        // the txns of one check are not as many as its buckets, or do not agree
 	KindInstants   Kind = "instants"    // the txns of one check have several instants
 	KindTwice      Kind = "twice"       // two txns have one id
-	KindRepeats    Kind = "repeats"     // a txn stands for other attempts and must not, or its numbers contradict each other
+	KindRepeats    Kind = "repeats"     // a txn stands for other attempts and must not, or its numbers differ
 	KindLost       Kind = "lost"        // an attempt id was answered, and the txns of its answer are not there
 	KindCount      Kind = "count"       // the totals of a zone have counted other attempts in an hour
 )

@@ -104,7 +104,7 @@ func expect(t *testing.T, name string, rules *proof.Rules, rows []proof.Row, wan
 	}
 }
 
-func TestEachKindOfBadRowIsFound(t *testing.T) {
+func TestEachKindOfBadRowIsFound(t *testing.T) { //nolint:funlen // a table of cases
 	t.Parallel()
 	shadow := func(z *service.Zone) { z.Mode = service.ModeShadow }
 	series := func(z *service.Zone) { z.RecordBlocked = 1 }

@@ -169,7 +169,7 @@ func TestInstancesHoldRateWhileStoreIsAway(t *testing.T) {
 }
 
 // TestStoresLastWordHoldsWhileAway has buckets that the store blocked, or has an override for.
-func TestStoresLastWordHoldsWhileAway(t *testing.T) {
+func TestStoresLastWordHoldsWhileAway(t *testing.T) { //nolint:funlen // a table of cases
 	t.Parallel()
 	plain := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
 	hourly := service.Zone{

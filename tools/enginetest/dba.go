@@ -51,8 +51,8 @@ func (d *Database) SetOverride(tb testing.TB, o service.Override) {
 	defer Exec(tb, conn, "SET foreign_key_checks = 1")
 	limits := o.Action == service.OverrideLimit
 	Exec(tb, conn, `
-REPLACE INTO zone_override (zone_id, bucket_key, prefix, action, rate, `+"`window`"+`, period_anchor, expires_at, reason, created_by,
-  created_at)
+REPLACE INTO zone_override (zone_id, bucket_key, prefix, action, rate, `+"`window`"+`, period_anchor, expires_at, reason,
+  created_by, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 		o.ZoneID, sql.Null[string]{V: o.Key, Valid: o.Key != ""},
 		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()}, string(o.Action),

@@ -27,9 +27,9 @@ func checkClaims() map[string]claim {
 			check 1/alice -> pass left=1
 		`),
 		"WindowEndsExactlyAtItsBoundary": script(`
-			// A txn older than the window by any amount is out and one that is younger is in. The margin of a minute is this test's, for
-			// slow machines: the very microsecond is a matter of a clock that stands still, which package db borrows from the engine and
-			// service's own tests give to Decide.
+			// A txn older than the window by any amount is out and one that is younger is in. The margin of a minute is this
+			// test's, for slow machines: the very microsecond is a matter of a clock that stands still, which package db borrows
+			// from the engine and service's own tests give to Decide.
 			zone 1 rate=1
 			check 1/boundary -> pass
 			age 1/boundary 1h

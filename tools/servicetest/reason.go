@@ -66,7 +66,7 @@ func reasonClaims() map[string]claim { //nolint:funlen // a table of scripts
 			check 1/alice -> room
 			check 1/alice -> lockout
 			check 1/alice -> locked
-			check 1/alice 2/x 1/bob -> locked | full | elsewhere // the bucket's reason stays, whichever bucket blocks the attempt
+			check 1/alice 2/x 1/bob -> locked | full | elsewhere // the bucket's reason stays
 			deny 1/bob
 			check 1/bob -> denied
 		`),

@@ -28,7 +28,7 @@ import (
 //	ids 1/alice -> a -                // attempt ids
 //	outcomes 1/alice -> success - failure
 //	recall a -> block -               // the attempt, and its outcome
-//	told 1/alice -> bucket.locked:first // its events in the order of words, with the name of the answer whose txn they name
+//	told 1/alice -> bucket.locked:first // its events in the order of words, with the answer whose txn they name
 //
 // and "allow 1/alice", "deny 1/alice", "limit 1/alice 3 1h", "clear 1" (all overrides), "drop 1" (the zone), "age
 // 1/alice 2/x 50m" and "release 1/alice". What stands behind the arrow is wanted: see answer.has. A length such as

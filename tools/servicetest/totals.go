@@ -208,7 +208,8 @@ func totalsOfRepeats(t *testing.T, b totalsSubject) {
 	b.age(t, 20*time.Minute, alice)
 	b.of.RollUp(t)
 	b.wantCounted(t, "rolled up", alice)
-	if got := b.ofBucket(t, alice, service.TotalsQuery{}); got.All != (service.Totals{Attempts: 5, Blocked: 5, WouldBlock: 5}) {
+	want := service.Totals{Attempts: 5, Blocked: 5, WouldBlock: 5}
+	if got := b.ofBucket(t, alice, service.TotalsQuery{}); got.All != want {
 		t.Errorf("%+v", got.All)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // TestDoctorJudgesWhatNoServerOfOursIs holds the judgement of states that the tests' engines
 // cannot be brought into.
-func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
+func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) { //nolint:funlen // a table of cases
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	day := 24 * time.Hour

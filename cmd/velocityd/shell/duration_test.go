@@ -87,7 +87,8 @@ func FuzzDurationFlag(f *testing.F) {
 		if got < 0 || time.Duration(got)%time.Second != 0 {
 			t.Fatalf("%q: read as %s", text, time.Duration(got))
 		}
-		for _, other := range []string{time.Duration(got).String(), strconv.FormatInt(int64(time.Duration(got)/time.Second), 10)} {
+		seconds := strconv.FormatInt(int64(time.Duration(got)/time.Second), 10)
+		for _, other := range []string{time.Duration(got).String(), seconds} {
 			if err := again.UnmarshalText([]byte(other)); err != nil || again != got {
 				t.Errorf("%q: read as %s, and %s as %s (%v)", text, time.Duration(got), other, time.Duration(again), err)
 			}
