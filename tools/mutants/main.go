@@ -11,7 +11,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -67,12 +66,15 @@ func (r *runner) carryOut(ctx context.Context, mutants []mutant, isList bool, fi
 	defer func() { _ = os.RemoveAll(r.temp) }()
 	out := io.MultiWriter(os.Stdout, copied)
 	for _, m := range mutants {
-		if _, err := m.texts(r.tree); err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
+		if _, wrong := m.texts(r.tree); wrong != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", m.name, wrong))
 		}
 		if isList {
 			fmt.Fprintf(out, "%-44s %s\n", m.name, m.why)
 		}
+	}
+	if err != nil {
+		return err
 	}
 	began, sums := time.Now(), map[string]int{}
 	for i := 0; i < len(mutants) && !isList; i++ {
@@ -165,10 +167,17 @@ func (m mutant) texts(tree string) (map[string][]byte, error) {
 		if text == nil {
 			text, err = os.ReadFile(path)
 		}
-		if n := bytes.Count(text, []byte(e.old)); err != nil || n != 1 {
+		found := wrapped(e.old).FindAllIndex(text, -1)
+		if n := len(found); err != nil || n != 1 {
 			return nil, errors.Join(fmt.Errorf("its text is %d times in %s, and must be there once", n, e.file), err)
 		}
-		texts[path] = bytes.Replace(text, []byte(e.old), []byte(e.new), 1)
+		texts[path] = slices.Concat(text[:found[0][0]], []byte(e.new), text[found[0][1]:])
 	}
 	return texts, nil
+}
+
+// wrapped finds a text however its lines are broken.
+func wrapped(text string) *regexp.Regexp {
+	pattern := regexp.MustCompile(`\s+`).ReplaceAllString(regexp.QuoteMeta(text), `\s+`)
+	return regexp.MustCompile(strings.ReplaceAll(pattern, `\(`, `\(\s*`))
 }
