@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // pathAudit is the path of listAudit.
@@ -46,12 +47,12 @@ func (s *server) listAudit(x *exchange) error {
 }
 
 // decodeAudit reads a query strictly.
-func decodeAudit(raw string) (service.AuditQuery, error) {
+func decodeAudit(raw string) (audit.Query, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return service.AuditQuery{}, invalid("The query is not percent-encoded correctly.")
+		return audit.Query{}, invalid("The query is not percent-encoded correctly.")
 	}
-	q := service.AuditQuery{Subjects: values[paramSubject], Actions: values[paramAction], By: values.Get(paramBy)}
+	q := audit.Query{Subjects: values[paramSubject], Actions: values[paramAction], By: values.Get(paramBy)}
 	if len(values[paramBy]) > 1 || values.Has(paramBy) && q.By == "" {
 		return q, invalid("by must be given once, and not be empty.")
 	}
@@ -64,10 +65,10 @@ func decodeAudit(raw string) (service.AuditQuery, error) {
 		return q, err
 	}
 	q.Zones, q.Since, q.Until, q.Cursor, q.Limit = h.Zones, h.Since, h.Until, h.Cursor, h.Limit
-	if q.Validate() != nil || len(q.Subjects) > len(service.AuditSubjects()) ||
-		len(q.Actions) > len(service.AuditActions()) {
+	if q.Validate() != nil || len(q.Subjects) > len(audit.Subjects()) ||
+		len(q.Actions) > len(audit.Actions()) {
 		return q, invalid(fmt.Sprintf("subject must be one of %s; action must be one of %s; limit must be 1 to %d.",
-			strings.Join(service.AuditSubjects(), ", "), strings.Join(service.AuditActions(), ", "), service.MaxAuditPage))
+			strings.Join(audit.Subjects(), ", "), strings.Join(audit.Actions(), ", "), audit.MaxPage))
 	}
 	return q, nil
 }

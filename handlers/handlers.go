@@ -20,11 +20,15 @@ import (
 	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/audit"
 	"velocityd/service/event"
 	"velocityd/service/explain"
 	"velocityd/service/feed"
 	"velocityd/service/lockout"
+	"velocityd/service/refresh"
+	"velocityd/service/shares"
 	"velocityd/service/webhook"
+	"velocityd/service/zonereport"
 )
 
 const (
@@ -52,8 +56,8 @@ type Reader interface {
 	Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error)
 	// History takes keys as they are recorded: see Options.RecordedKeys.
 	service.HistoryStore
-	service.ZoneReportStore
-	service.AuditReader
+	zonereport.Store
+	audit.Reader
 	// Events takes keys as they are recorded, too.
 	event.Store
 	lockout.Store
@@ -170,18 +174,18 @@ type server struct {
 	slots     *slots
 	faults    admission.FaultLog
 	origins   origins
-	bodies    service.Shares[string] // bytes of bodies and answers in memory: see takeMemory
+	bodies    shares.Pool[string] // bytes of bodies and answers in memory: see takeMemory
 	needs     map[endpoint]need
 	doors     map[string]bool // by the paths of the router
 	decoder   decoder
 	tokens    tokenReaders
 	feed      feed.Txns
 	eventFeed feed.Events
-	exports   *service.Shares[string]
-	follows   *service.Shares[string]
-	scrapes   *service.Shares[string]
-	diagnosis *service.Fresh[api.Diagnosis]
-	reports   *service.Shares[string] // of zones
+	exports   *shares.Pool[string]
+	follows   *shares.Pool[string]
+	scrapes   *shares.Pool[string]
+	diagnosis *refresh.Cache[api.Diagnosis]
+	reports   *shares.Pool[string] // of zones
 }
 
 // nameLength is the length of an instance's name. Its 60 random bits keep the names of
@@ -211,14 +215,14 @@ func newServer(o Options) *server {
 		origins: newOrigins(o.AllowedHosts), decoder: newDecoder(),
 		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause),
 		eventFeed: feed.OfEvents(o.Reader, followPause),
-		exports:   service.NewHalves[string](mostExports, "exports"),
-		follows:   service.NewHalves[string](mostFollowers, "followers"),
-		scrapes:   service.NewHalves[string](mostScrapes, "answers with metrics"),
-		reports:   service.NewHalves[string](mostReports, "reports"),
+		exports:   shares.NewHalves[string](mostExports, "exports"),
+		follows:   shares.NewHalves[string](mostFollowers, "followers"),
+		scrapes:   shares.NewHalves[string](mostScrapes, "answers with metrics"),
+		reports:   shares.NewHalves[string](mostReports, "reports"),
 	}
 	s.bodies.Of, s.bodies.Most = "bytes of bodies and answers in memory", int(o.MaxBodyBytes)
 	s.bodies.Each = max(s.bodies.Most/2, MostOfACall)
-	s.diagnosis = service.NewFresh(diagnosisTimeout, s.diagnose)
+	s.diagnosis = refresh.New(diagnosisTimeout, s.diagnose)
 	return s
 }
 

@@ -13,6 +13,7 @@ import (
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/shares"
 )
 
 // requestError names the fault of a request. Its detail goes to the caller, and
@@ -129,7 +130,7 @@ func problemOf(err error) api.Problem {
 	kind := kindOf(err)
 	p := api.NewProblem(kind)
 	var request *requestError
-	var full *service.FullError
+	var full *shares.FullError
 	switch {
 	case errors.As(err, &full):
 		p.Detail = "Nothing was decided, recorded or changed. Ask again later: " + full.Error()

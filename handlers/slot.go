@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 // smallBody is the length, in bytes, up to which a body needs no slot. About 180
@@ -43,14 +44,14 @@ func defaultSlots() int { return max(runtime.GOMAXPROCS(0)/2, 4) }
 // or until slotTime after its body was read. So the decoding of large bodies
 // leaves cores to small requests, and large bodies do not fill the memory.
 type slots struct {
-	*service.Shares[string] // requests that wait are served in turn
-	waiting                 atomic.Int64
+	*shares.Pool[string] // requests that wait are served in turn
+	waiting              atomic.Int64
 
 	mu   sync.Mutex
 	kept time.Duration // moving average of how long a slot is kept
 }
 
-func newSlots(n int) *slots { return &slots{Shares: service.NewHalves[string](n, "large bodies")} }
+func newSlots(n int) *slots { return &slots{Pool: shares.NewHalves[string](n, "large bodies")} }
 
 // wait takes a slot, to be given back with giveBack. It waits for up to
 // slotPatience. The error wraps service.ErrBusy.

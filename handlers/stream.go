@@ -10,6 +10,7 @@ import (
 	"velocityd/api"
 	"velocityd/handlers/wire"
 	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 
 // takePlace takes a place of the caller among answers that last, to be given back by leave. The error is of the given
 // kind.
-func (s *server) takePlace(x *exchange, among *service.Shares[string], kind error) (leave func(), err error) {
+func (s *server) takePlace(x *exchange, among *shares.Pool[string], kind error) (leave func(), err error) {
 	holder := s.holder(x)
 	if err := among.Take(holder, 1); err != nil {
 		return nil, fmt.Errorf("%w: %w", kind, err)
