@@ -21,8 +21,8 @@ type Plan struct {
 	Err         error  // why it cannot be told
 }
 
-// Plans returns how the engine would carry out the statements of a packet, which it is NOT asked to do: one plan for each
-// table and the index that the statement names.
+// Plans returns how the engine would carry out the statements of a packet, which it is NOT asked to do: one plan for
+// each table and the index that the statement names.
 func Plans(ctx context.Context, conn *session.Conn, packet string) []Plan {
 	var plans []Plan
 	for statement := range strings.SplitSeq(strings.TrimSuffix(packet, ";"), ";") {

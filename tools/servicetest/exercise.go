@@ -1,5 +1,5 @@
-// Package servicetest is Exercise, the suite that every store of checks must pass, and the suites of history, totals and
-// reports. It is for tests only and must not know any engine.
+// Package servicetest is Exercise, the suite that every store of checks must pass, and the suites of history, totals
+// and reports. It is for tests only and must not know any engine.
 package servicetest
 
 import (

@@ -95,7 +95,10 @@ func (l *timeline) reportSome(t *testing.T) {
 	}
 	var reports, theirs []service.Report
 	for range 1 + l.random.IntN(6) {
-		r := service.Report{TxnID: pick(l.random, l.reported...), Outcome: pick(l.random, service.OutcomeSuccess, service.OutcomeSuccess, service.OutcomeFailure)}
+		r := service.Report{TxnID: pick(l.random, l.reported...), Outcome: service.OutcomeSuccess}
+		if l.random.IntN(3) == 0 {
+			r.Outcome = service.OutcomeFailure
+		}
 		same := service.Report{TxnID: l.ids[r.TxnID], Outcome: r.Outcome}
 		if !l.sameAge(same.TxnID) {
 			continue
