@@ -11,6 +11,7 @@ import (
 	"velocityd/service/zonereport"
 	"velocityd/tools/nightly"
 	"velocityd/tools/servicetest"
+	"velocityd/tools/servicetest/timeline"
 )
 
 func TestMemoryKeepsTheContract(t *testing.T) {
@@ -62,7 +63,7 @@ func TestMemoryStaysExactWhileSecretKeysRotate(t *testing.T) {
 	if nightly.Is() {
 		seeds = 40
 	}
-	for name, zone := range servicetest.RotationZones() {
+	for name, zone := range timeline.RotationZones() {
 		for seed := range seeds {
 			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
 				t.Parallel()
@@ -71,7 +72,7 @@ func TestMemoryStaysExactWhileSecretKeysRotate(t *testing.T) {
 					now = now.Add(time.Millisecond)
 					return now
 				})
-				servicetest.ExerciseRotation(t, m, servicetest.InMemory(m), zone, seed)
+				timeline.ExerciseRotation(t, m, servicetest.InMemory(m), zone, seed)
 			})
 		}
 	}
