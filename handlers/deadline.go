@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// lookUpTimeout is the deadline of each look-up, and insideTimeout that of one for Options.InProcess: no other caller
-	// waits behind it.
-	lookUpTimeout = 2 * time.Second
-	insideTimeout = 30 * time.Second
+	// lookUpTimeout is the deadline of each look-up, and inProcessTimeout that of one for Options.InProcess: no other
+	// caller waits behind it.
+	lookUpTimeout    = 2 * time.Second
+	inProcessTimeout = 30 * time.Second
 	// defaultWriteTimeout is the deadline of each change unless Options names one.
 	defaultWriteTimeout = 5 * time.Second
 )
@@ -24,15 +24,15 @@ const (
 // lookUp calls ask, which must not change anything, with the deadline of look-ups. It
 // is interrupted when the caller goes away, unless the request has a body (watched).
 func (s *server) lookUp(x *exchange, ask func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(x.Request().Context(), s.patience(lookUpTimeout))
+	ctx, cancel := context.WithTimeout(x.Request().Context(), s.timeout(lookUpTimeout))
 	defer cancel()
 	return ask(ctx)
 }
 
-// patience is the deadline of a look-up or a page, which is usual for callers of a service.
-func (s *server) patience(usual time.Duration) time.Duration {
+// timeout is the deadline of a look-up or a page, which is usual for callers of a service.
+func (s *server) timeout(usual time.Duration) time.Duration {
 	if s.InProcess {
-		return insideTimeout
+		return inProcessTimeout
 	}
 	return usual
 }

@@ -21,7 +21,7 @@ import (
 // New returns the whole HTTP interface of the service but for the profiles, which show
 // how it works inside. It starts nothing. Of the connection's limits it sets only the
 // time that a large body may take; the http.Server that serves it sets the others.
-func New(o Options) *Interface {
+func New(o Options) *API {
 	s := newServer(o)
 	return s.serve(s.routeCalls, s.routeRecords)
 }
@@ -29,7 +29,7 @@ func New(o Options) *Interface {
 // NewSplit returns the interface in two parts, for a listener each. calls are the paths for
 // callers: checks, outcomes, health, and the description. admin is everything, with
 // metrics and profiles. Both share the bounds that o has on bodies.
-func NewSplit(o Options) (calls, admin *Interface) {
+func NewSplit(o Options) (calls, admin *API) {
 	s := newServer(o)
 	return s.serve(s.routeCalls), s.serve(s.routeCalls, s.routeRecords, s.routeProfiles)
 }
@@ -40,12 +40,12 @@ type server struct {
 	name      string // of this instance, in request ids
 	requests  atomic.Uint64
 	buffers   buffers
-	slots     *slots
+	slots     *bodySlots
 	faults    admission.FaultLog
 	origins   origins
 	bodies    service.Shares[string] // bytes of bodies and answers in memory: see takeMemory
 	needs     map[endpoint]need
-	doors     map[string]bool // by the paths of the router
+	mounted   map[string]bool // by the paths of the router
 	decoder   *strictjson.Decoder
 	feed      feed.Txns
 	eventFeed feed.Events
@@ -79,9 +79,9 @@ func newServer(o Options) *server {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
 	s := &server{
 		Options: o, name: rand.Text()[:nameLength], faults: admission.FaultLog{Logger: o.Logger},
-		needs: map[endpoint]need{}, doors: map[string]bool{},
+		needs: map[endpoint]need{}, mounted: map[string]bool{},
 		origins: newOrigins(o.AllowedHosts), decoder: strictjson.New(),
-		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause),
+		slots: newBodySlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause),
 		eventFeed: feed.OfEvents(o.Reader, followPause),
 		exports:   service.NewHalves[string](mostExports, "exports"),
 		follows:   service.NewHalves[string](mostFollowers, "followers"),
@@ -89,17 +89,17 @@ func newServer(o Options) *server {
 		reports:   service.NewHalves[string](mostReports, "reports"),
 	}
 	s.bodies.Of, s.bodies.Most = "bytes of bodies and answers in memory", int(o.MaxBodyBytes)
-	s.bodies.Each = max(s.bodies.Most/2, MostOfACall)
+	s.bodies.Each = max(s.bodies.Most/2, MaxCallBytes)
 	s.diagnosis = service.NewFresh(diagnosisTimeout, s.diagnose)
 	return s
 }
 
 // serve returns the interface of some of the paths.
-func (s *server) serve(parts ...func(*echo.Echo)) *Interface {
+func (s *server) serve(parts ...func(*echo.Echo)) *API {
 	e := echo.New()
 	e.Use(s.observe) // the only one: Echo makes each middleware's function anew for each request
 	for _, route := range parts {
 		route(e)
 	}
-	return &Interface{s, e}
+	return &API{s, e}
 }

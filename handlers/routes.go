@@ -97,7 +97,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 // route has the requests of a path answered by handle, for callers with the need.
 func (s *server) route(e *echo.Echo, method, path string, wanted need, handle func(*exchange) error) {
 	s.needs[endpoint{method, path}] = wanted
-	e.Add(method, path, adapted(handle))
+	e.Add(method, path, echoHandler(handle))
 }
 
 // get routes GET, and HEAD to the same answer: exchange.respond leaves its body out.
@@ -106,6 +106,6 @@ func (s *server) get(e *echo.Echo, path string, wanted need, handle func(*exchan
 	s.route(e, http.MethodHead, path, wanted, handle)
 }
 
-func adapted(handle func(*exchange) error) echo.HandlerFunc {
+func echoHandler(handle func(*exchange) error) echo.HandlerFunc {
 	return func(c echo.Context) error { return handle(c.(*exchange)) } //nolint:errcheck // the first middleware makes every context one
 }
