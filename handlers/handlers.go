@@ -16,6 +16,8 @@ import (
 	"velocityd/handlers/strictjson"
 	"velocityd/service"
 	"velocityd/service/feed"
+	"velocityd/service/refresh"
+	"velocityd/service/shares"
 )
 
 // New returns the whole HTTP interface of the service but for the profiles, which show
@@ -43,17 +45,17 @@ type server struct {
 	slots     *bodySlots
 	faults    admission.FaultLog
 	origins   origins
-	bodies    service.Shares[string] // bytes of bodies and answers in memory: see takeMemory
+	bodies    shares.Pool[string] // bytes of bodies and answers in memory: see takeMemory
 	needs     map[endpoint]need
 	mounted   map[string]bool // by the paths of the router
 	decoder   *strictjson.Decoder
 	feed      feed.Txns
 	eventFeed feed.Events
-	exports   *service.Shares[string]
-	follows   *service.Shares[string]
-	scrapes   *service.Shares[string]
-	diagnosis *service.Fresh[api.Diagnosis]
-	reports   *service.Shares[string] // of zones
+	exports   *shares.Pool[string]
+	follows   *shares.Pool[string]
+	scrapes   *shares.Pool[string]
+	diagnosis *refresh.Cache[api.Diagnosis]
+	reports   *shares.Pool[string] // of zones
 }
 
 // nameLength is the length of an instance's name. Its 60 random bits keep the names of
@@ -83,14 +85,14 @@ func newServer(o Options) *server {
 		origins: newOrigins(o.AllowedHosts), decoder: strictjson.New(),
 		slots: newBodySlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause),
 		eventFeed: feed.OfEvents(o.Reader, followPause),
-		exports:   service.NewHalves[string](mostExports, "exports"),
-		follows:   service.NewHalves[string](mostFollowers, "followers"),
-		scrapes:   service.NewHalves[string](mostScrapes, "answers with metrics"),
-		reports:   service.NewHalves[string](mostReports, "reports"),
+		exports:   shares.NewHalves[string](mostExports, "exports"),
+		follows:   shares.NewHalves[string](mostFollowers, "followers"),
+		scrapes:   shares.NewHalves[string](mostScrapes, "answers with metrics"),
+		reports:   shares.NewHalves[string](mostReports, "reports"),
 	}
 	s.bodies.Of, s.bodies.Most = "bytes of bodies and answers in memory", int(o.MaxBodyBytes)
 	s.bodies.Each = max(s.bodies.Most/2, MaxCallBytes)
-	s.diagnosis = service.NewFresh(diagnosisTimeout, s.diagnose)
+	s.diagnosis = refresh.New(diagnosisTimeout, s.diagnose)
 	return s
 }
 

@@ -8,10 +8,12 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/audit"
 	"velocityd/service/event"
 	"velocityd/service/explain"
 	"velocityd/service/lockout"
 	"velocityd/service/webhook"
+	"velocityd/service/zonereport"
 )
 
 // Reader answers the look-ups, which change nothing. Its methods return an error that
@@ -30,8 +32,8 @@ type Reader interface {
 	Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error)
 	// History takes keys as they are recorded: see Options.RecordedKeys.
 	service.HistoryStore
-	service.ZoneReportStore
-	service.AuditReader
+	zonereport.Store
+	audit.Reader
 	// Events takes keys as they are recorded, too.
 	event.Store
 	lockout.Store

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 // smallBody is the length, in bytes, up to which a body needs no slot. About 180
@@ -41,15 +42,15 @@ func defaultSlots() int { return max(runtime.GOMAXPROCS(0)/2, 4) }
 // or until slotHold after its body was read. So the decoding of large bodies
 // leaves cores to small requests, and large bodies do not fill the memory.
 type bodySlots struct {
-	*service.Shares[string] // requests that wait are served in turn
-	waiting                 atomic.Int64
+	*shares.Pool[string] // requests that wait are served in turn
+	waiting              atomic.Int64
 
 	mu   sync.Mutex
 	kept time.Duration // moving average of how long a slot is kept
 }
 
 func newBodySlots(n int) *bodySlots {
-	return &bodySlots{Shares: service.NewHalves[string](n, "large bodies")}
+	return &bodySlots{Pool: shares.NewHalves[string](n, "large bodies")}
 }
 
 // wait takes a slot, to be given back with giveBack. It waits for up to

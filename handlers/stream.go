@@ -11,6 +11,7 @@ import (
 	"velocityd/handlers/problem"
 	"velocityd/handlers/wire"
 	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 
 // takePlace takes a place of the caller among answers that last, to be given back by leave. The error is of the given
 // kind.
-func (s *server) takePlace(x *exchange, among *service.Shares[string], kind error) (leave func(), err error) {
+func (s *server) takePlace(x *exchange, among *shares.Pool[string], kind error) (leave func(), err error) {
 	shareKey := s.shareKeyOf(x)
 	if err := among.Take(shareKey, 1); err != nil {
 		return nil, fmt.Errorf("%w: %w", kind, err)

@@ -11,6 +11,7 @@ import (
 	"velocityd/api"
 	"velocityd/handlers/problem"
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
 const (
@@ -46,26 +47,26 @@ func (s *server) showReport(x *exchange, zoneID int64) error {
 // makeReport asks the store when it is the turn of the shareKey's report. The time of the wait is part of the report's
 // own.
 func (s *server) makeReport(
-	ctx context.Context, shareKey string, zoneID int64, query service.ZoneReportQuery,
-) (service.ZoneReport, error) {
+	ctx context.Context, shareKey string, zoneID int64, query zonereport.Query,
+) (zonereport.Report, error) {
 	if !s.InProcess {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, reportTimeout)
 		defer cancel()
 	}
 	if err := s.reports.Wait(ctx, shareKey); err != nil {
-		return service.ZoneReport{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
+		return zonereport.Report{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}
 	defer s.reports.GiveBack(shareKey, 1)
 	zone, err := s.Reader.Zone(ctx, zoneID)
 	if err != nil {
-		return service.ZoneReport{}, problem.NotFound(err, noZone(zoneID))
+		return zonereport.Report{}, problem.NotFound(err, noZone(zoneID))
 	}
 	return s.Reader.ZoneReport(ctx, zone, query)
 }
 
 // reportQuery reads the parameters of a report strictly: one with a wrong name would change nothing.
-func reportQuery(raw string, now time.Time) (q service.ZoneReportQuery, err error) {
+func reportQuery(raw string, now time.Time) (q zonereport.Query, err error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return q, problem.Invalid("The query is not percent-encoded correctly.")
@@ -87,7 +88,7 @@ func reportQuery(raw string, now time.Time) (q service.ZoneReportQuery, err erro
 	return q, q.Validate()
 }
 
-func setReport(q *service.ZoneReportQuery, name, text string) (err error) {
+func setReport(q *zonereport.Query, name, text string) (err error) {
 	instants := map[string]*time.Time{"since": &q.Since.Time, "until": &q.Until.Time}
 	zones := map[string]*int64{"users_zone": &q.UsersZone, "addresses_zone": &q.AddressesZone}
 	numbers := map[string]*int{

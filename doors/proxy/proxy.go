@@ -23,6 +23,7 @@ import (
 	"velocityd/handlers/gate"
 	"velocityd/handlers/wire"
 	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 // Limits of logins.
@@ -73,9 +74,9 @@ type Proxy struct {
 	gate      gate.Gate
 	forwarder *httputil.ReverseProxy
 	faults    admission.FaultLog
-	logins    *service.Shares[netip.Prefix]
-	others    *service.Shares[netip.Prefix] // others than logins, which must not keep users from logging in
-	reporting *service.Shares[netip.Prefix]
+	logins    *shares.Pool[netip.Prefix]
+	others    *shares.Pool[netip.Prefix] // others than logins, which must not keep users from logging in
+	reporting *shares.Pool[netip.Prefix]
 	reports   sync.WaitGroup
 	draining  atomic.Bool
 }
@@ -84,9 +85,9 @@ type Proxy struct {
 func New(o Options) *Proxy {
 	p := &Proxy{
 		Options: o, faults: admission.FaultLog{Logger: o.Logger},
-		logins:    service.NewHalves[netip.Prefix](MostLogins, "logins"),
-		others:    service.NewHalves[netip.Prefix](o.MaxRequests, "requests"),
-		reporting: service.NewHalves[netip.Prefix](mostReports, "reports"),
+		logins:    shares.NewHalves[netip.Prefix](MostLogins, "logins"),
+		others:    shares.NewHalves[netip.Prefix](o.MaxRequests, "requests"),
+		reporting: shares.NewHalves[netip.Prefix](mostReports, "reports"),
 	}
 	p.gate = gate.Gate{Name: "login", Answer: gate.DefaultAnswer()}
 	if o.UserZone != 0 {
@@ -127,7 +128,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // bounded answers a request unless there are too many of its kind, in all or of its client.
-func (p *Proxy) bounded(by *service.Shares[netip.Prefix], w http.ResponseWriter, r *http.Request, answer func()) {
+func (p *Proxy) bounded(by *shares.Pool[netip.Prefix], w http.ResponseWriter, r *http.Request, answer func()) {
 	shareKey := p.shareKey(r)
 	if err := by.Take(shareKey, 1); err != nil {
 		p.refuseBusy(w, r, by, "too many requests at once: "+err.Error())
@@ -148,7 +149,7 @@ func (p *Proxy) shareKey(r *http.Request) netip.Prefix {
 }
 
 // refuseBusy answers a request that is one too many for a bound.
-func (p *Proxy) refuseBusy(w http.ResponseWriter, r *http.Request, by *service.Shares[netip.Prefix], text string) {
+func (p *Proxy) refuseBusy(w http.ResponseWriter, r *http.Request, by *shares.Pool[netip.Prefix], text string) {
 	p.report(r, admission.Busy, "overloaded", text)
 	wait := service.WholeSeconds(service.BusyRetryAfter)
 	if by == p.logins {

@@ -23,6 +23,7 @@ import (
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/shares"
 )
 
 // Path is where the door begins. Everything below it is the door's.
@@ -50,8 +51,8 @@ type Options struct {
 func New(o Options) http.Handler {
 	d := &handler{
 		Options: o, commands: commands(),
-		large: service.NewHalves[string](mostLarge, "large bodies"),
-		late:  service.NewHalves[string](mostLate, "late reports"),
+		large: shares.NewHalves[string](mostLarge, "large bodies"),
+		late:  shares.NewHalves[string](mostLate, "late reports"),
 	}
 	mux := http.NewServeMux()
 	for _, below := range []string{"{user}/{address}", "{user}/{address}/{$}", "{user}/{address}/command/{command}", ""} {
@@ -65,8 +66,8 @@ type handler struct {
 	Options
 	commands map[string]command
 	recent   recentAttempts
-	large    *service.Shares[string] // of large bodies that are read
-	late     *service.Shares[string] // of reports that go on when their caller leaves
+	large    *shares.Pool[string] // of large bodies that are read
+	late     *shares.Pool[string] // of reports that go on when their caller leaves
 }
 
 // call is one request of a caller who is known.
@@ -183,7 +184,7 @@ func failure(err error) (status int, answer any) {
 	kind, _ := api.KindOf(err)
 	status = kind.Status
 	var problem *api.Problem
-	var full *service.FullError
+	var full *shares.FullError
 	switch {
 	case errors.As(err, &full):
 		reason = full.Error()

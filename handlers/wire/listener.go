@@ -16,7 +16,7 @@ import (
 	"syscall"
 
 	"velocityd/handlers/admission"
-	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 // Options are the settings of NewListener. The zero value bounds
@@ -48,7 +48,7 @@ type Options struct {
 func NewListener(inner net.Listener, o Options) net.Listener {
 	l := &listener{
 		Listener: inner, options: o, faults: admission.FaultLog{Logger: o.Logger},
-		places: o.places(), excess: service.Shares[netip.Prefix]{Most: mostExcess}, ready: make(chan accepted),
+		places: o.places(), excess: shares.Pool[netip.Prefix]{Most: mostExcess}, ready: make(chan accepted),
 	}
 	l.running, l.end = context.WithCancel(context.Background())
 	return l
@@ -60,8 +60,8 @@ func NewListener(inner net.Listener, o Options) net.Listener {
 type listener struct {
 	net.Listener
 	options Options
-	places  *service.Shares[netip.Prefix] // of connections that are not closed yet
-	excess  service.Shares[netip.Prefix]  // connections without a place
+	places  *shares.Pool[netip.Prefix] // of connections that are not closed yet
+	excess  shares.Pool[netip.Prefix]  // connections without a place
 	faults  admission.FaultLog
 	ready   chan accepted
 	begun   sync.Once
