@@ -99,7 +99,7 @@ func TestPagesNameTablesAndColumnsThatExist(t *testing.T) {
 		_, table, _ := strings.Cut(readPage(t, "docs/analyst.md"), "\n| column | means |\n")
 		table, _, _ = strings.Cut(table, "\n\n")
 		var told []string
-		for _, cell := range regexp.MustCompile("(?m)^\\| ([^|]*) \\|").FindAllStringSubmatch(table, -1) {
+		for _, cell := range regexp.MustCompile(`(?m)^\| ([^|]*) \|`).FindAllStringSubmatch(table, -1) {
 			for _, one := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(cell[1], -1) {
 				told = append(told, one[1])
 			}

@@ -105,11 +105,9 @@ const patience = 2 * time.Minute
 // exported variables of a block to the next one.
 const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; ln -sfn "$PROJECT/tools" tools; ` +
 	`trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; ` +
-	`if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
+	`if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; trap 'export -p >"$WORLD/env"' EXIT; ` +
 	`make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
 	`curl() { command curl --fail-with-body "$@"; }; ` + "\n"
-
-const epilogue = "\nexport -p >\"$WORLD/env\"\n"
 
 // runShell runs a block as one script. A line that is meant to end otherwise says
 // so at its end: "# exit code 4".
@@ -117,7 +115,7 @@ func (w *world) runShell(b block) error {
 	w.awaitService()
 	expected := regexp.MustCompile(`(?m)^(.*\S) +# exit code (\d+)\b.*$`)
 	text := expected.ReplaceAllString(b.text, `code=0; $1 || code=$$?; test $$code = $2`)
-	where, failed, err := w.execute("bash", prologue+w.renameCode(text)+epilogue)
+	where, failed, err := w.execute("bash", prologue+w.renameCode(text))
 	if failed == nil {
 		w.awaitService()
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/memory"
+	"velocityd/service/zonereport"
 	"velocityd/tools/nightly"
 	"velocityd/tools/servicetest"
 	"velocityd/tools/servicetest/timeline"
@@ -94,7 +95,7 @@ func TestMemoryKeepsTheContractOfZoneReports(t *testing.T) {
 		m := memory.New()
 		return struct {
 			servicetest.TotalsSubject
-			service.ZoneReportStore
+			zonereport.Store
 		}{servicetest.TotalsThrough(m, m), m}
 	})
 }
