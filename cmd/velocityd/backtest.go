@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,8 @@ func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
 // ofDatabase replays the attempts of a database.
 func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (result backtest.Result, err error) {
 	query := backtest.Query{ZoneID: c.Zone, Grid: c.grid(), MostRows: c.MostRows}
-	if query.Since.Time, query.Until.Time, err = between(c.Since, c.Until); err != nil {
+	query.Since.Time, query.Until.Time, err = shell.ParseInterval(c.Since, cmp.Or(c.Until, "0s"), time.Now())
+	if err != nil {
 		return result, err
 	}
 	if err := query.Validate(); err != nil {

@@ -111,7 +111,7 @@ func printPeek(w io.Writer, peek service.Peek) {
 	}
 	if o := peek.Override; o != nil {
 		fmt.Fprintf(w, "  override      %d: %s, %s, expires %s, by %s: %s\n", o.ID, targetOf(*o), actionOf(*o),
-			expiryOf(o.ExpiresAt.Time, peek.At.Time), shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
+			shell.Expiry(o.ExpiresAt.Time, peek.At.Time), shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	for i, t := range peek.Txns {
 		title := ""

@@ -82,11 +82,11 @@ func (c *overrideListCmd) overrides(ctx context.Context, store ask.Endpoint) ([]
 }
 
 type overrideDeleteCmd struct {
-	Zone        int64  `arg:"" help:"Zone of the override."`
-	Override    string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
-	ask.Flags   `embed:""`
-	becauseFlag `embed:""`
-	SameReason  bool `env:"-" help:"Remove the override only if it was made for --reason. Otherwise nothing is removed, and the exit code is 0."`
+	Zone             int64  `arg:"" help:"Zone of the override."`
+	Override         string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
+	ask.Flags        `embed:""`
+	shell.ReasonFlag `embed:""`
+	SameReason       bool `env:"-" help:"Remove the override only if it was made for --reason. Otherwise nothing is removed, and the exit code is 0."`
 }
 
 // Run removes the override and prints it.
@@ -302,7 +302,7 @@ func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {
 	fmt.Fprintln(table, "  zone\tid\tkey or network\taction\texpires\tby\treason")
 	for _, o := range overrides {
 		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o),
-			expiryOf(o.ExpiresAt.Time, now),
+			shell.Expiry(o.ExpiresAt.Time, now),
 			shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	_ = table.Flush() // run tells of it
@@ -326,15 +326,6 @@ func actionOf(o service.Override) string {
 		return fmt.Sprintf("limit %d", o.Rate)
 	}
 	return string(o.Action)
-}
-
-// expiryOf returns when an override or a token ends.
-func expiryOf(at, now time.Time) string {
-	end := shell.InstantOr("never", at)
-	if service.HasExpired(at, now) {
-		return "expired " + end
-	}
-	return end
 }
 
 func isZero[T comparable](named *T) bool {

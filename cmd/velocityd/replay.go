@@ -93,12 +93,12 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 	_ = bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrNoAttempt), errors.Is(err, service.ErrNotFound) && result.Attempts == 0:
-		return fmt.Errorf("replay %s: %w", c.File, explainCheck(err))
+		return fmt.Errorf("replay %s: %w", c.File, ask.ExplainCheck(err))
 	case errors.Is(err, replay.ErrUnread):
 		err = fmt.Errorf("replay %s: %w", c.File, err)
 	case err != nil:
 		err = fmt.Errorf("replay ended after %s: %w", shell.Counted(int(result.Attempts), "attempt"),
-			explainCheck(interrupted(err)))
+			ask.ExplainCheck(interrupted(err)))
 	}
 	return errors.Join(err, shell.Print(p.Stdout, c.JSON, result))
 }
@@ -123,7 +123,7 @@ func (c *replayCmd) options(ctx context.Context, store ask.Endpoint, latest time
 	}
 	tested := slices.IndexFunc(o.Setup.Zones, func(z service.Zone) bool { return z.ID == o.Setup.ZoneID })
 	if tested < 0 {
-		return o, explainCheck(fmt.Errorf("zone %d: %w", o.Setup.ZoneID, service.ErrNotFound))
+		return o, ask.ExplainCheck(fmt.Errorf("zone %d: %w", o.Setup.ZoneID, service.ErrNotFound))
 	}
 	o.Setup.Proposals, err = backtest.Grid{}.Proposals(o.Setup.Zones[tested])
 	return o, err

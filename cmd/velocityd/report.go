@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -56,7 +57,8 @@ func (c *reportCmd) query() (q service.ZoneReportQuery, err error) {
 	case q.UsersZone != 0 && q.AddressesZone == 0:
 		q.AddressesZone = c.Zone
 	}
-	if q.Since.Time, q.Until.Time, err = between(c.Since, c.Until); err != nil {
+	q.Since.Time, q.Until.Time, err = shell.ParseInterval(c.Since, cmp.Or(c.Until, "0s"), time.Now())
+	if err != nil {
 		return q, err
 	}
 	if err := q.Validate(); err != nil {

@@ -274,7 +274,7 @@ type tokenRevokeCmd struct {
 	All               bool   `env:"-" help:"Revoke all live tokens of the name."`
 	shell.YesFlag     `embed:""`
 	ask.DatabaseFlags `embed:""`
-	becauseFlag       `embed:""`
+	shell.ReasonFlag  `embed:""`
 }
 
 func (tokenRevokeCmd) Help() string {
@@ -367,7 +367,7 @@ func printCredentials(w io.Writer, now time.Time, list []access.Credential) {
 	for _, c := range list {
 		scopes, zones := strings.Join(access.ScopeNames(c.Scopes), ","), cmp.Or(c.Caller().ZoneList(), "all")
 		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones,
-			expiryOf(c.ExpiresAt.Time, now),
+			shell.Expiry(c.ExpiresAt.Time, now),
 			shell.InstantOr("never", c.LastUsedAt.Time), shell.InstantOr("", c.CreatedAt.Time), shell.Printable(c.CreatedBy),
 			revocationOf(c))
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
@@ -48,29 +47,11 @@ func (f outputFlag) writer(p *shell.Process, store ask.Endpoint) *txn.Writer {
 	return txn.NewWriter(p.Stdout, output, shell.Printable, store.Origin)
 }
 
-// before returns the instant that a text means: a length before now, a date or a time.
-func before(text string) (time.Time, error) {
-	if _, err := shell.ParseLength(text); err == nil {
-		text = "-" + text
-	}
-	return shell.ParseMoment(text, time.Now())
-}
-
-// between returns the interval that --since and --until mean, whose end is now if it is left out, or a
-// shell.UsageError.
-func between(since, until string) (from, to time.Time, err error) {
-	q := service.HistoryQuery{Until: time.Now()}
-	if err := (txn.Interval{Since: since, Until: until}).Bound(&q, before); err != nil {
-		return from, to, shell.UsageError{Err: err}
-	}
-	return q.Since, q.Until, nil
-}
-
 // checkedQuery returns a query that stores take, or a shell.UsageError.
 func checkedQuery(filter txn.Filter, interval txn.Interval, order service.HistoryOrder) (service.HistoryQuery, error) {
 	query := filter.Query(order)
-	if err := interval.Bound(&query, before); err != nil {
-		return query, shell.UsageError{Err: err}
+	if err := interval.Bound(&query); err != nil {
+		return query, err
 	}
 	if err := query.Validate(); err != nil {
 		return query, shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))

@@ -66,10 +66,10 @@ func (c *zoneListCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 type zoneDeleteCmd struct {
-	ID            int64 `arg:"" help:"The zone's id."`
-	shell.YesFlag `embed:""`
-	ask.Flags     `embed:""`
-	becauseFlag   `embed:""`
+	ID               int64 `arg:"" help:"The zone's id."`
+	shell.YesFlag    `embed:""`
+	ask.Flags        `embed:""`
+	shell.ReasonFlag `embed:""`
 }
 
 func (zoneDeleteCmd) Help() string {

@@ -20,10 +20,10 @@ import (
 const mostZoneBytes = 64 << 20
 
 type zoneApplyCmd struct {
-	File          string `arg:"" help:"YAML or JSON, as 'velocityd zone show' prints it."`
-	shell.YesFlag `embed:""`
-	ask.Flags     `embed:""`
-	becauseFlag   `embed:""`
+	File             string `arg:"" help:"YAML or JSON, as 'velocityd zone show' prints it."`
+	shell.YesFlag    `embed:""`
+	ask.Flags        `embed:""`
+	shell.ReasonFlag `embed:""`
 }
 
 func (zoneApplyCmd) Help() string {

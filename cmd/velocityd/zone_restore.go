@@ -24,7 +24,7 @@ type zoneRestoreCmd struct {
 	Change            uint64 `arg:"" optional:"" name:"audit-id" help:"Id of the change in zone_audit. Without it, the newest changes are listed."`
 	shell.YesFlag     `embed:""`
 	ask.DatabaseFlags `embed:""`
-	becauseFlag       `embed:""`
+	shell.ReasonFlag  `embed:""`
 }
 
 func (zoneRestoreCmd) Help() string {

@@ -93,11 +93,11 @@ func (f zoneFlags) apply(zone service.Zone) service.Zone {
 }
 
 type zoneSetCmd struct {
-	ID            int64 `arg:"" help:"The zone's id."`
-	Settings      any   `embed:""` // of zoneFlags, which newParser sets
-	shell.YesFlag `embed:""`
-	ask.Flags     `embed:""`
-	becauseFlag   `embed:""`
+	ID               int64 `arg:"" help:"The zone's id."`
+	Settings         any   `embed:""` // of zoneFlags, which newParser sets
+	shell.YesFlag    `embed:""`
+	ask.Flags        `embed:""`
+	shell.ReasonFlag `embed:""`
 }
 
 func (zoneSetCmd) Help() string {
