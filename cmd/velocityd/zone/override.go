@@ -1,4 +1,4 @@
-package main
+package zone
 
 import (
 	"context"
@@ -18,13 +18,15 @@ import (
 	"velocityd/service/lint"
 )
 
-type overrideCmd struct {
+// OverrideCommand is override with its commands.
+type OverrideCommand struct {
 	List   overrideListCmd   `cmd:"" help:"List the overrides of a zone, or of all zones."`
 	Set    overrideSetCmd    `cmd:"" help:"Make an exception for a key or a network. It replaces an earlier one."`
 	Delete overrideDeleteCmd `cmd:"" help:"Remove an override."`
 }
 
-func (overrideCmd) Help() string {
+// Help implements kong.HelpProvider.
+func (OverrideCommand) Help() string {
 	return `An override is an exception from a zone's limit, and a row of zone_override. An override of the exact key
 wins over those of networks, and a longer network over a shorter one. zone_audit records who changes one.
 
@@ -306,6 +308,12 @@ func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {
 			shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	_ = table.Flush() // run tells of it
+}
+
+// OverrideText returns an override in words, without its zone. Whether it has expired is told by now.
+func OverrideText(o service.Override, now time.Time) string {
+	return fmt.Sprintf("%d: %s, %s, expires %s, by %s: %s", o.ID, targetOf(o), actionOf(o),
+		shell.Expiry(o.ExpiresAt.Time, now), shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 }
 
 func targetOf(o service.Override) string {
