@@ -159,7 +159,7 @@ func restoreWhatWasDeleted(t *testing.T, d *enginetest.Database, env environment
 	}
 	must(t, env, "zone", "restore", "--yes", first(1))
 	must(t, env, "zone", "restore", "--yes", first(2))
-	if got := must(t, env, "zone", "show"); settings(got) != settings(shown) {
+	if got := must(t, env, "zone", "show"); withoutRevisions(got) != withoutRevisions(shown) {
 		t.Errorf("restored %s, want %s", got, shown)
 	}
 	if got := must(t, env, "override", "list"); !strings.Contains(got, "limit 0 in 60 s  2030-01-01T00:00:00Z") ||
@@ -180,8 +180,8 @@ func restoreWhatWasDeleted(t *testing.T, d *enginetest.Database, env environment
 	}
 }
 
-// settings returns what zone show prints, without the revisions.
-func settings(shown string) string {
+// withoutRevisions returns what zone show prints, without the revisions.
+func withoutRevisions(shown string) string {
 	var lines []string
 	for line := range strings.Lines(shown) {
 		if !strings.Contains(line, "revision") {

@@ -1,4 +1,4 @@
-package main
+package txn
 
 import (
 	"cmp"
@@ -13,7 +13,8 @@ import (
 // reportTime is the deadline of a report that reads the database itself.
 const reportTime = 5 * time.Minute
 
-type reportCmd struct {
+// ReportCommand reports on a zone.
+type ReportCommand struct {
 	Zone             int64          `env:"-" required:"" placeholder:"ZONE" help:"Zone to report on."`
 	Since            string         `env:"-" default:"24h" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
 	Until            string         `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
@@ -29,7 +30,8 @@ type reportCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-func (reportCmd) Help() string {
+// Help returns the text that --help adds.
+func (ReportCommand) Help() string {
 	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit.
 With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many
 users in a short time, and the users who were tried from many addresses. Those for whom a success was reported
@@ -45,7 +47,7 @@ Example:
 }
 
 // query returns the question, or a shell.UsageError.
-func (c *reportCmd) query() (q service.ZoneReportQuery, err error) {
+func (c *ReportCommand) query() (q service.ZoneReportQuery, err error) {
 	q = service.ZoneReportQuery{
 		UsersZone: c.UsersZone, AddressesZone: c.AddressesZone, Keys: c.Keys, MostRows: c.MostRows,
 		Spray:   service.Threshold{Least: c.SprayUsers, Within: service.Lasting(time.Duration(c.SprayWithin))},
@@ -68,7 +70,7 @@ func (c *reportCmd) query() (q service.ZoneReportQuery, err error) {
 }
 
 // Run makes the report and prints it.
-func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *ReportCommand) Run(ctx context.Context, p *shell.Process) error {
 	query, err := c.query()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package txn
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/cmd/velocityd/txn"
 	"velocityd/service"
 )
 
-type txnCmd struct {
+// Command is txn with its commands.
+type Command struct {
 	List    txnListCmd    `cmd:"" help:"List recorded attempts, the newest first."`
 	Show    txnShowCmd    `cmd:"" help:"Show one recorded attempt."`
 	Explain txnExplainCmd `cmd:"" help:"Say why an attempt was decided as it was."`
@@ -20,7 +20,8 @@ type txnCmd struct {
 	Export  txnExportCmd  `cmd:"" help:"Write all attempts that are asked for, as JSON lines or CSV, the oldest first."`
 }
 
-func (txnCmd) Help() string {
+// Help returns the text that --help adds.
+func (Command) Help() string {
 	return `All filters that are given hold together. With --url the token needs the scope history.
 
 Examples:
@@ -31,24 +32,24 @@ Examples:
 
 // outputFlag chooses the form of txns.
 type outputFlag struct {
-	Output txn.Output `env:"-" enum:",table,json,csv" default:"" help:"Form of the txns: table, json (a line for each) or csv. Left out, it is table on a terminal, and json elsewhere."`
+	Output Output `env:"-" enum:",table,json,csv" default:"" help:"Form of the txns: table, json (a line for each) or csv. Left out, it is table on a terminal, and json elsewhere."`
 }
 
 // writer returns the writer of the chosen form for txns of a store.
-func (f outputFlag) writer(p *shell.Process, store ask.Endpoint) *txn.Writer {
+func (f outputFlag) writer(p *shell.Process, store ask.Endpoint) *Writer {
 	output := f.Output
 	switch {
 	case output != "":
 	case shell.IsTerminal(p.Stdout):
-		output = txn.Table
+		output = Table
 	default:
-		output = txn.JSON
+		output = JSON
 	}
-	return txn.NewWriter(p.Stdout, output, shell.Printable, store.Origin)
+	return NewWriter(p.Stdout, output, shell.Printable, store.Origin)
 }
 
 // checkedQuery returns a query that stores take, or a shell.UsageError.
-func checkedQuery(filter txn.Filter, interval txn.Interval, order service.HistoryOrder) (service.HistoryQuery, error) {
+func checkedQuery(filter Filter, interval Interval, order service.HistoryOrder) (service.HistoryQuery, error) {
 	query := filter.Query(order)
 	if err := interval.Bound(&query); err != nil {
 		return query, err
@@ -60,8 +61,8 @@ func checkedQuery(filter txn.Filter, interval txn.Interval, order service.Histor
 }
 
 type txnListCmd struct {
-	txn.Filter       `embed:""`
-	txn.Interval     `embed:""`
+	Filter           `embed:""`
+	Interval         `embed:""`
 	Order            service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
 	Limit            int                  `env:"-" default:"100" help:"How many at most."`
 	From             uint64               `env:"-" placeholder:"ID" help:"Go on behind this txn, as the line after a list says."`
@@ -117,7 +118,7 @@ type txnShowCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-// Run shows the txn.
+// Run shows the
 func (c *txnShowCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
@@ -147,7 +148,7 @@ Example:
   velocityd txn explain 981`
 }
 
-// Run explains the txn.
+// Run explains the
 func (c *txnExplainCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
@@ -161,11 +162,11 @@ func (c *txnExplainCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.JSON {
 		return shell.JSON(p.Stdout, found)
 	}
-	return txn.WriteExplanation(p.Stdout, found, shell.Printable)
+	return WriteExplanation(p.Stdout, found, shell.Printable)
 }
 
 type txnFollowCmd struct {
-	txn.Filter       `embed:""`
+	Filter           `embed:""`
 	After            uint64 `env:"-" placeholder:"ID" help:"Begin behind this txn, in place of now."`
 	outputFlag       `embed:""`
 	ask.LocatedFlags `embed:""`
@@ -178,7 +179,7 @@ func (txnFollowCmd) Help() string {
 
 // Run follows until the context ends.
 func (c *txnFollowCmd) Run(ctx context.Context, p *shell.Process) error {
-	query, err := checkedQuery(c.Filter, txn.Interval{}, service.OldestFirst)
+	query, err := checkedQuery(c.Filter, Interval{}, service.OldestFirst)
 	if err != nil {
 		return err
 	}
@@ -204,9 +205,9 @@ func (c *txnFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 type txnExportCmd struct {
-	txn.Filter       `embed:""`
-	txn.Interval     `embed:""`
-	Output           txn.Output `env:"-" enum:"json,csv" default:"json" help:"Form of the txns: json (a line for each) or csv."`
+	Filter           `embed:""`
+	Interval         `embed:""`
+	Output           Output `env:"-" enum:"json,csv" default:"json" help:"Form of the txns: json (a line for each) or csv."`
 	ask.LocatedFlags `embed:""`
 }
 
@@ -227,8 +228,8 @@ func (c *txnExportCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	out := txn.NewWriter(p.Stdout, c.Output, shell.Printable, store.Origin)
-	shown := txn.NewProgress(p.Stderr, shell.IsTerminal(p.Stderr) && !shell.IsTerminal(p.Stdout), query)
+	out := NewWriter(p.Stdout, c.Output, shell.Printable, store.Origin)
+	shown := NewProgress(p.Stderr, shell.IsTerminal(p.Stderr) && !shell.IsTerminal(p.Stdout), query)
 	defer shown.End()
 	if err := out.Begin(); err != nil {
 		return err

@@ -1,4 +1,5 @@
-package main
+// Package token has the commands about the credentials of callers.
+package token
 
 import (
 	"cmp"
@@ -24,13 +25,15 @@ import (
 	"velocityd/service/access"
 )
 
-type tokenCmd struct {
+// Command is token with its commands.
+type Command struct {
 	Create tokenCreateCmd `cmd:"" help:"Make a token, or register a client certificate."`
 	List   tokenListCmd   `cmd:"" help:"List tokens and client certificates, with scopes and last use."`
 	Revoke tokenRevokeCmd `cmd:"" help:"End a token or client certificate for good."`
 }
 
-func (tokenCmd) Help() string {
+// Help returns the text that --help adds.
+func (Command) Help() string {
 	return `Callers of the HTTP interface prove who they are by a token, or by a client certificate whose subject is
 registered here. Both are rows of access_token. Use the account of the schema's owner. zone_audit records changes
 under the token's name.
