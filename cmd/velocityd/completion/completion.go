@@ -22,7 +22,6 @@ type Command struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell that completes: bash, zsh or fish."`
 }
 
-// Help returns the text that --help adds.
 func (Command) Help() string {
 	return `Where to put the script, for one user:
 

@@ -30,7 +30,6 @@ type BacktestCommand struct {
 	ask.DatabaseFlags `embed:""`
 }
 
-// Help returns the text that --help adds.
 func (BacktestCommand) Help() string {
 	return `Replays the recorded attempts in their order and at their times, and decides each of them by the same rule as
 the service, under the settings as they were and under each proposal. Every rate is tried with every window, lockout

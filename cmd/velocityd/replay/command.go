@@ -29,7 +29,6 @@ type Command struct {
 	ask.Flags `embed:""`
 }
 
-// Help returns the text that --help adds.
 func (Command) Help() string {
 	return `Reads the log of sshd and asks one check for every login attempt, in the order of their times. It begins when
 it has read the log, because later lines decide the year of earlier ones. The attempts count as made NOW. Four hours

@@ -32,7 +32,6 @@ type Command struct {
 	Revoke tokenRevokeCmd `cmd:"" help:"End a token or client certificate for good."`
 }
 
-// Help returns the text that --help adds.
 func (Command) Help() string {
 	return `Callers of the HTTP interface prove who they are by a token, or by a client certificate whose subject is
 registered here. Both are rows of access_token. Use the account of the schema's owner. zone_audit records changes

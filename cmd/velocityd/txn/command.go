@@ -20,7 +20,6 @@ type Command struct {
 	Export  txnExportCmd  `cmd:"" help:"Write all attempts that are asked for, as JSON lines or CSV, the oldest first."`
 }
 
-// Help returns the text that --help adds.
 func (Command) Help() string {
 	return `All filters that are given hold together. With --url the token needs the scope history.
 

@@ -30,7 +30,6 @@ type ReportCommand struct {
 	ask.LocatedFlags `embed:""`
 }
 
-// Help returns the text that --help adds.
 func (ReportCommand) Help() string {
 	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit.
 With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many

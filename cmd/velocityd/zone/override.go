@@ -25,7 +25,6 @@ type OverrideCommand struct {
 	Delete overrideDeleteCmd `cmd:"" help:"Remove an override."`
 }
 
-// Help returns the text that --help adds.
 func (OverrideCommand) Help() string {
 	return `An override is an exception from a zone's limit, and a row of zone_override. An override of the exact key
 wins over those of networks, and a longer network over a shorter one. zone_audit records who changes one.

@@ -31,7 +31,6 @@ type Command struct {
 // MakeFlags makes the flags of zone set, one for each setting. The parser of command lines needs them.
 func (c *Command) MakeFlags() { c.Set.Settings = newZoneFlags().Interface() }
 
-// Help returns the text that --help adds.
 func (Command) Help() string {
 	return `Zones are rows of zone_master; plain SQL changes them as well. zone_audit records who changes one.
 
