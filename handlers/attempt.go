@@ -10,6 +10,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 )
 
@@ -54,10 +55,11 @@ func attemptID(header http.Header, inBody string) (string, error) {
 	switch {
 	case !ok || inHeader == "" || len(inHeader) > service.MaxAttemptIDLength:
 		return "",
-			invalid(fmt.Sprintf("The header %s must be one string of 1 to %d printable ASCII characters, such as \"7f3c2a90\".",
-				headerAttempt, service.MaxAttemptIDLength))
+			problem.Invalid(
+				fmt.Sprintf("The header %s must be one string of 1 to %d printable ASCII characters, such as \"7f3c2a90\".",
+					headerAttempt, service.MaxAttemptIDLength))
 	case inBody != "" && inBody != inHeader:
-		return "", invalid(fmt.Sprintf("attempt_id and the header %s differ. Give one of them.", headerAttempt))
+		return "", problem.Invalid(fmt.Sprintf("attempt_id and the header %s differ. Give one of them.", headerAttempt))
 	}
 	return inHeader, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/handlers/problem"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -45,7 +46,7 @@ func TestIdempotencyKeyIsStringOrBareToken(t *testing.T) {
 	} {
 		got, err := attemptID(http.Header{"Idempotency-Key": {value}}, "")
 		if got != want || (err == nil) != (want != "") || err != nil &&
-			!strings.Contains(problemOf(err).Detail, "Idempotency-Key") {
+			!strings.Contains(problem.Of(err).Detail, "Idempotency-Key") {
 			t.Errorf("%q: %q, %v", value, got, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"velocityd/handlers/problem"
 	"velocityd/service"
 )
 
@@ -49,11 +50,11 @@ func (s *server) listAudit(x *exchange) error {
 func decodeAudit(raw string) (service.AuditQuery, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return service.AuditQuery{}, invalid("The query is not percent-encoded correctly.")
+		return service.AuditQuery{}, problem.Invalid("The query is not percent-encoded correctly.")
 	}
 	q := service.AuditQuery{Subjects: values[paramSubject], Actions: values[paramAction], By: values.Get(paramBy)}
 	if len(values[paramBy]) > 1 || values.Has(paramBy) && q.By == "" {
-		return q, invalid("by must be given once, and not be empty.")
+		return q, problem.Invalid("by must be given once, and not be empty.")
 	}
 	params := []string{paramZone, paramSubject, paramAction, paramBy, paramSince, paramUntil, paramLimit, paramBefore}
 	for _, name := range params[1:4] {
@@ -66,7 +67,7 @@ func decodeAudit(raw string) (service.AuditQuery, error) {
 	q.Zones, q.Since, q.Until, q.Cursor, q.Limit = h.Zones, h.Since, h.Until, h.Cursor, h.Limit
 	if q.Validate() != nil || len(q.Subjects) > len(service.AuditSubjects()) ||
 		len(q.Actions) > len(service.AuditActions()) {
-		return q, invalid(fmt.Sprintf("subject must be one of %s; action must be one of %s; limit must be 1 to %d.",
+		return q, problem.Invalid(fmt.Sprintf("subject must be one of %s; action must be one of %s; limit must be 1 to %d.",
 			strings.Join(service.AuditSubjects(), ", "), strings.Join(service.AuditActions(), ", "), service.MaxAuditPage))
 	}
 	return q, nil

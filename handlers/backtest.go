@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 	"velocityd/service/backtest"
 )
@@ -59,7 +60,7 @@ func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err
 		}
 		at, ok := instant(*given.text)
 		if !ok || at.IsZero() {
-			return q, invalidAt("/"+name, "must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z")
+			return q, problem.InvalidAt("/"+name, "must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z")
 		}
 		*given.into = at
 	}
@@ -68,7 +69,7 @@ func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err
 	}
 	if r.MostRows != nil {
 		if q.MostRows = *r.MostRows; q.MostRows < 1 {
-			return q, invalidAt("/most_rows", fmt.Sprintf("must be 1 to %d", backtest.JobRows))
+			return q, problem.InvalidAt("/most_rows", fmt.Sprintf("must be 1 to %d", backtest.JobRows))
 		}
 	}
 	return q, nil
@@ -93,7 +94,7 @@ func (s *server) beginBacktest(x *exchange, zoneID int64) error {
 		job, err = s.Backtests.Begin(ctx, query, principal, s.holder(x))
 		return err
 	}); err != nil {
-		return notFound(err, noZone(zoneID))
+		return problem.NotFound(err, noZone(zoneID))
 	}
 	x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/backtest/%s", zoneID, job.ID))
 	return x.respondJSON(http.StatusAccepted, api.MediaJSON, job)
@@ -139,5 +140,5 @@ func (s *server) pathBacktest(ctx context.Context, x *exchange) (backtest.Job, e
 	if err == nil && job.ZoneID != zoneID {
 		err = service.ErrNotFound
 	}
-	return job, notFound(err, none)
+	return job, problem.NotFound(err, none)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 )
 
@@ -43,7 +44,7 @@ func (s *server) release(x *exchange, bucket service.Bucket) error {
 	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		return s.Writer.Release(ctx, bucket, principal, *request.Reason)
 	}); err != nil {
-		return replaceText(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})
+		return problem.ReplaceTexts(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
 		if err := s.showBucket(ctx, x, bucket); err != nil {
@@ -55,9 +56,9 @@ func (s *server) release(x *exchange, bucket service.Bucket) error {
 
 func (r releaseRequest) validate() error {
 	if r.Reason == nil {
-		return missingField("reason")
+		return problem.MissingField("reason")
 	}
-	return pointAtField(service.ValidateReason(*r.Reason))
+	return problem.PointAtField(service.ValidateReason(*r.Reason))
 }
 
 // pathBucket returns the bucket that the path names. Its key is not normalised.
@@ -78,7 +79,7 @@ func pathBucket(x *exchange) (service.Bucket, error) {
 func (s *server) normalBucket(ctx context.Context, bucket service.Bucket) (service.Bucket, error) {
 	zone, err := s.Reader.Zone(ctx, bucket.ZoneID)
 	if err != nil {
-		return bucket, notFound(err, noZone(bucket.ZoneID))
+		return bucket, problem.NotFound(err, noZone(bucket.ZoneID))
 	}
 	return zone.Keys.Bucket(bucket)
 }
@@ -86,7 +87,7 @@ func (s *server) normalBucket(ctx context.Context, bucket service.Bucket) (servi
 func (s *server) showBucket(ctx context.Context, x *exchange, bucket service.Bucket) error {
 	seen, err := s.Reader.Peek(ctx, bucket)
 	if err != nil {
-		return notFound(err, noZone(bucket.ZoneID))
+		return problem.NotFound(err, noZone(bucket.ZoneID))
 	}
 	x.hideAttempts(seen.Txns, "")
 	return x.respondJSON(http.StatusOK, api.MediaJSON, seen)

@@ -7,10 +7,11 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/api"
 	"velocityd/handlers/admission"
+	"velocityd/handlers/problem"
+	"velocityd/handlers/strictjson"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -22,29 +23,29 @@ const (
 
 // postCheck answers POST /v1/check.
 func (s *server) postCheck(x *exchange) error {
-	var asked question
-	err := s.readTokens(x, func(in *jsontext.Decoder) (err error) {
-		asked, err = readQuestion(in)
+	var asked strictjson.CheckRequest
+	err := s.withBody(x, func(body []byte) (err error) {
+		asked, err = s.decoder.Check(body)
 		return err
 	})
 	switch {
 	case err != nil:
 		return err
-	case asked.wrong != nil:
-		return asked.wrong
+	case asked.Fault != nil:
+		return asked.Fault
 	}
-	if asked.check.AttemptID, err = attemptID(x.Request().Header, asked.check.AttemptID); err != nil {
+	if asked.Check.AttemptID, err = attemptID(x.Request().Header, asked.Check.AttemptID); err != nil {
 		return err
 	}
-	if err := x.caller.MayAsk(asked.check); err != nil {
-		return asked.pointAtFault(err)
+	if err := x.caller.MayAsk(asked.Check); err != nil {
+		return pointAtFault(asked, err)
 	}
-	decisions, err := s.decide(x, []service.Check{asked.check})
+	decisions, err := s.decide(x, []service.Check{asked.Check})
 	if err != nil {
 		return err
 	}
 	if err := decisions[0].Err; err != nil {
-		return asked.pointAtFault(err)
+		return pointAtFault(asked, err)
 	}
 	setRateLimit(x, decisions[0])
 	return s.respondAppended(x, decisions[0].AppendJSON)
@@ -54,27 +55,27 @@ func (s *server) postCheck(x *exchange) error {
 // not of the right shape or nothing could be decided at all.
 func (s *server) postChecks(x *exchange) error {
 	if len(x.Request().Header.Values(headerAttempt)) > 0 {
-		return invalid("The header " + headerAttempt + " names one attempt: give each check its own attempt_id.")
+		return problem.Invalid("The header " + headerAttempt + " names one attempt: give each check its own attempt_id.")
 	}
-	var asked []question
-	err := s.readTokens(x, func(in *jsontext.Decoder) (err error) {
-		asked, err = readQuestions(in)
+	var asked []strictjson.CheckRequest
+	err := s.withBody(x, func(body []byte) (err error) {
+		asked, err = s.decoder.Checks(body)
 		return err
 	})
 	switch {
 	case err != nil:
 		return err
 	case len(asked) == 0:
-		return tooManyOrFew("checks", service.MaxChecks)
+		return strictjson.WrongLength("checks", service.MaxChecks)
 	}
 	checks := make([]service.Check, len(asked))
 	for i := range asked {
 		q := &asked[i]
-		if q.wrong == nil {
-			q.wrong = q.pointAtFault(x.caller.MayAsk(q.check))
+		if q.Fault == nil {
+			q.Fault = pointAtFault(*q, x.caller.MayAsk(q.Check))
 		}
-		if q.wrong == nil {
-			checks[i] = q.check // the Limiter does not ask the store about an empty one
+		if q.Fault == nil {
+			checks[i] = q.Check // the Limiter does not ask the store about an empty one
 		}
 	}
 	if err := x.takeMemory(answerBytes(checks)); err != nil {
@@ -87,10 +88,10 @@ func (s *server) postChecks(x *exchange) error {
 	for i := range decisions {
 		err := &decisions[i].Err
 		switch element := "/checks/" + strconv.Itoa(i); {
-		case asked[i].wrong != nil:
-			*err = pointBelow(asked[i].wrong, element, "")
+		case asked[i].Fault != nil:
+			*err = problem.PointBelow(asked[i].Fault, element, "")
 		case errors.Is(*err, service.ErrInvalid):
-			*err = pointBelow(asked[i].pointAtFault(*err), element, "")
+			*err = problem.PointBelow(pointAtFault(asked[i], *err), element, "")
 		}
 	}
 	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendResults(b, decisions) })
@@ -104,9 +105,7 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 	x.asked.Checks = checks
 	decisions, err := s.Limiter.CheckAll(x.Request().Context(), checks)
 	for i := range decisions {
-		if errors.Is(decisions[i].Err, service.ErrConflict) {
-			decisions[i].Err = &requestError{kind: service.ErrConflict, detail: attemptDetail, cause: decisions[i].Err}
-		}
+		decisions[i].Err = problem.Replace(decisions[i].Err, service.ErrConflict, attemptDetail)
 	}
 	x.asked.Decisions = decisions
 	if err == nil && s.InProcess && len(decisions) == 1 {
@@ -128,18 +127,18 @@ func (s *server) ofWhole(err error) error {
 
 // pointAtFault makes err point at the bucket and the member that are wrong, if err
 // names them. If the caller's scopes do not hold in the zone of a bucket, the zone is wrong.
-func (q question) pointAtFault(err error) error {
+func pointAtFault(q strictjson.CheckRequest, err error) error {
 	lack, about := new(admission.LackError), new(service.BucketError)
 	switch {
 	case errors.As(err, &lack):
-		err = &requestError{kind: access.ErrMissingScope, detail: lack.Error(), pointer: "/zone_id"}
-		if q.listed {
-			return pointAtBucket(err, lack.Bucket)
+		err = problem.NewAt(access.ErrMissingScope, "/zone_id", lack.Error())
+		if q.IsListed {
+			return problem.PointAtBucket(err, lack.Bucket)
 		}
 	case errors.Is(err, service.ErrInvalid):
-		pointed := pointAtField(err)
-		if q.listed && errors.As(err, &about) {
-			return pointAtBucket(pointed, about.Bucket)
+		pointed := problem.PointAtField(err)
+		if q.IsListed && errors.As(err, &about) {
+			return problem.PointAtBucket(pointed, about.Bucket)
 		}
 		return pointed
 	}
@@ -191,6 +190,6 @@ func appendResult(b []byte, d service.Decision) (_ []byte, err error) {
 		b, err = d.AppendJSON(append(b, `{"decision":`...))
 		return append(b, '}'), err
 	}
-	text, err := json.Marshal(problemOf(d.Err))
+	text, err := json.Marshal(problem.Of(d.Err))
 	return append(append(append(b, `{"problem":`...), text...), '}'), err
 }

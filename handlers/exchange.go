@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -15,7 +16,9 @@ import (
 
 	"velocityd/api"
 	"velocityd/handlers/admission"
+	"velocityd/handlers/problem"
 	"velocityd/handlers/wire"
+	"velocityd/service"
 )
 
 // Names of header fields in the canonical form of net/http. They go into the header's
@@ -77,7 +80,7 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		if s.Observe != nil {
 			s.Observe(c.Request().Context(), Observed{
 				Method: c.Request().Method, Route: x.route(), Status: c.Response().Status, Refused: x.refusedUnasked(answer),
-				Err: causeOf(err),
+				Err: problem.Cause(err),
 			})
 		}
 		if x.isBroken {
@@ -126,10 +129,21 @@ func (s *server) recovered(handle echo.HandlerFunc, x *exchange) (err error) {
 		}
 	}()
 	if err = s.admit(x); err == nil {
-		err = handle(x)
+		err = ofRouter(handle(x))
 	}
 	if isGate(x.Path()) {
-		err = atGate(err)
+		err = problem.AtGate(err)
+	}
+	return err
+}
+
+// ofRouter returns err, or the kind of the table that an error of Echo's router stands for.
+func ofRouter(err error) error {
+	switch {
+	case errors.Is(err, echo.ErrMethodNotAllowed):
+		return api.ErrNoMethod
+	case errors.Is(err, echo.ErrNotFound):
+		return api.ErrNoRoute
 	}
 	return err
 }
@@ -180,3 +194,21 @@ func (x *exchange) respondNothing() error {
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// refuse answers with the problem that err is, and returns it. No other function
+// writes error answers.
+func refuse(x *exchange, err error) api.Problem {
+	p := problem.Of(err)
+	if x.Response().Committed {
+		return p // an answer has begun, and cannot be replaced
+	}
+	if p.Status == http.StatusUnauthorized {
+		x.set(fieldAuthenticate, challenge)
+	}
+	if p.Status == http.StatusServiceUnavailable {
+		x.set(fieldRetryAfter, decimal(service.WholeSeconds(service.RetryAfter(err))))
+	}
+	// A problem is made of strings that can always be encoded.
+	_ = x.respondJSON(p.Status, api.MediaProblem, p)
+	return p
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 )
 
@@ -82,7 +83,7 @@ func (s *server) breakOff(w *stream, end ending, err error) error {
 		return err
 	}
 	var last bytes.Buffer
-	if !end(&last, problemOf(err)) || w.send(last.Bytes()) != nil {
+	if !end(&last, problem.Of(err)) || w.send(last.Bytes()) != nil {
 		w.x.isBroken = true
 	}
 	return err
@@ -96,10 +97,8 @@ func (s *server) whileRunning(x *exchange) (context.Context, context.CancelFunc)
 }
 
 func errStopping() error {
-	return &requestError{
-		kind:   api.ErrNotReady,
-		detail: "This instance stops. Ask again: another one answers, or this one when it is back.",
-	}
+	return problem.New(api.ErrNotReady,
+		"This instance stops. Ask again: another one answers, or this one when it is back.")
 }
 
 type pageLimited struct {

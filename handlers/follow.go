@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/feed"
@@ -86,7 +87,7 @@ func (h *historyRequest) resume(header http.Header) (err error) {
 		return nil
 	}
 	if h.Cursor, err = strconv.ParseUint(given[0], 10, 64); err != nil || len(given) > 1 {
-		return invalid("The header Last-Event-ID must be the id of one event, a whole number in decimal.")
+		return problem.Invalid("The header Last-Event-ID must be the id of one event, a whole number in decimal.")
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"velocityd/handlers/problem"
+	"velocityd/handlers/strictjson"
 	"velocityd/service"
 )
 
@@ -33,13 +33,14 @@ func FuzzDecodeChecks(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
+	decoder := strictjson.New()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var one checkRequest
-		if asked, ok := readStrictly(t, body, readQuestion, &one); ok {
+		if asked, ok := readStrictly(t, body, decoder.Check, &one); ok {
 			one.mustBe(t, asked)
 		}
 		var several checksRequest
-		asked, ok := readStrictly(t, body, readQuestions, &several)
+		asked, ok := readStrictly(t, body, decoder.Checks, &several)
 		if ok && (len(asked) != len(several.Checks) || len(asked) > service.MaxChecks) {
 			t.Fatalf("read %d checks, the standard library %d", len(asked), len(several.Checks))
 		}
@@ -51,14 +52,11 @@ func FuzzDecodeChecks(f *testing.F) {
 
 // readStrictly has a body read, and the standard library read an accepted one, too. A refusal must be fit for callers.
 func readStrictly[T any](
-	t *testing.T, body []byte, read func(*jsontext.Decoder) (T, error), lenient any,
+	t *testing.T, body []byte, read func(body []byte) (T, error), lenient any,
 ) (asked T, ok bool) {
 	t.Helper()
-	var found T
-	if err := new(tokenReaders).read(body, func(in *jsontext.Decoder) (err error) {
-		found, err = read(in)
-		return err
-	}); err != nil {
+	found, err := read(body)
+	if err != nil {
 		mustBeFitForCallers(t, err)
 		return asked, false
 	}
@@ -85,7 +83,7 @@ type checksRequest struct {
 }
 
 // mustBe fails unless asked is what the standard library reads. A wrong question must lack a part, or have it twice.
-func (r checkRequest) mustBe(t *testing.T, asked question) {
+func (r checkRequest) mustBe(t *testing.T, asked strictjson.CheckRequest) {
 	t.Helper()
 	parts, isLone := r.Buckets, r.ZoneID != nil || r.BucketKey != nil
 	isWrong := isLone == (parts != nil) || len(parts) > service.MaxBuckets || parts != nil && len(parts) == 0
@@ -106,26 +104,26 @@ func (r checkRequest) mustBe(t *testing.T, asked question) {
 			isWrong = isWrong || *text == ""
 		}
 	}
-	if isWrong != (asked.wrong != nil) {
+	if isWrong != (asked.Fault != nil) {
 		t.Fatalf("%+v, want wrong %t", asked, isWrong)
 	}
 	if isWrong {
-		mustBeFitForCallers(t, asked.wrong)
+		mustBeFitForCallers(t, asked.Fault)
 		return
 	}
-	if !reflect.DeepEqual(asked.check, check) || asked.listed == isLone {
+	if !reflect.DeepEqual(asked.Check, check) || asked.IsListed == isLone {
 		t.Fatalf("read as %+v, by the standard library as %+v", asked, check)
 	}
 }
 
 // fuzzBodies holds that a body is refused in words for callers, or is strict JSON, of which the standard library reads
 // lenient.
-func fuzzBodies[T, L any](f *testing.F, hold func(t *testing.T, decoder decoder, request T, lenient L)) {
+func fuzzBodies[T, L any](f *testing.F, hold func(t *testing.T, decoder *strictjson.Decoder, request T, lenient L)) {
 	f.Helper()
-	decoder := newDecoder()
+	decoder := strictjson.New()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var request T
-		if err := decoder.decode(body, &request); err != nil {
+		if err := decoder.Decode(body, &request); err != nil {
 			mustBeFitForCallers(t, err)
 			return
 		}
@@ -138,7 +136,7 @@ func fuzzBodies[T, L any](f *testing.F, hold func(t *testing.T, decoder decoder,
 // mustBeFitForCallers holds a refusal to the rules of error answers.
 func mustBeFitForCallers(t *testing.T, err error) {
 	t.Helper()
-	p := problemOf(err)
+	p := problem.Of(err)
 	if !errors.Is(err, service.ErrInvalid) || p.Code != "invalid_request" || p.Detail == "" ||
 		!utf8.ValidString(p.Detail) {
 		t.Fatalf("refused with %v, %+v", err, p)

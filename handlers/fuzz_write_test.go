@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/handlers/strictjson"
 	"velocityd/service"
 )
 
@@ -31,7 +32,7 @@ func FuzzDecodeReports(f *testing.F) {
 	type lenientReports struct {
 		Reports []reportRequest `json:"reports"`
 	}
-	fuzzBodies(f, func(t *testing.T, _ decoder, request reportsRequest, lenient lenientReports) {
+	fuzzBodies(f, func(t *testing.T, _ *strictjson.Decoder, request reportsRequest, lenient lenientReports) {
 		if len(request.Reports) != len(lenient.Reports) || len(request.Reports) > service.MaxReports {
 			t.Fatalf("decoded %d reports, the standard library %d", len(request.Reports), len(lenient.Reports))
 		}
@@ -68,9 +69,9 @@ func FuzzDecodeZone(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	decoder := newDecoder()
+	decoder := strictjson.New()
 	f.Fuzz(func(t *testing.T, body []byte) {
-		wanted, err := decoder.zone(body, 1)
+		wanted, err := readZone(decoder, body, 1)
 		if err != nil {
 			mustBeFitForCallers(t, err)
 			return
@@ -82,7 +83,7 @@ func FuzzDecodeZone(f *testing.F) {
 		}
 		// What is answered, without what a writer may not say, means the same zone.
 		text := wanted.SettingsJSON()
-		if same, err := decoder.zone(text, 1); err != nil || same != wanted {
+		if same, err := readZone(decoder, text, 1); err != nil || same != wanted {
 			t.Fatalf("%s: %+v came back as %+v, %v", text, wanted, same, err)
 		}
 	})
@@ -99,7 +100,7 @@ func FuzzDecodeOverride(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	fuzzBodies(f, func(t *testing.T, decoder decoder, request, lenient overrideRequest) {
+	fuzzBodies(f, func(t *testing.T, decoder *strictjson.Decoder, request, lenient overrideRequest) {
 		if !reflect.DeepEqual(request, lenient) {
 			t.Fatalf("decoded as %+v, by the standard library as %+v", request, lenient)
 		}
@@ -118,7 +119,7 @@ func FuzzDecodeOverride(f *testing.F) {
 				t.Fatal(err)
 			}
 			var again overrideRequest
-			if err := decoder.decode(text, &again); err != nil {
+			if err := decoder.Decode(text, &again); err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
 			if same, err := again.override(1, rule); err != nil || same != wanted {

@@ -13,9 +13,9 @@ import (
 	"velocityd/api"
 	"velocityd/handlers/admission"
 	"velocityd/handlers/gate"
+	"velocityd/handlers/problem"
 	"velocityd/handlers/wire"
 	"velocityd/service"
-	"velocityd/service/access"
 )
 
 // The paths that gateways ask, by any method and, below the name of a gate, with any path behind it.
@@ -95,7 +95,7 @@ func (s *server) gateOf(x *exchange) (gate.Gate, error) {
 		}
 	}
 	return gate.Gate{},
-		&requestError{kind: service.ErrNotFound, detail: "There is no gate of this name in the file of --gates."}
+		problem.New(service.ErrNotFound, "There is no gate of this name in the file of --gates.")
 }
 
 // gateRequest returns the request of a gateway as package gate reads it.
@@ -121,7 +121,7 @@ func readGateBody(x *exchange) ([]byte, error) {
 	_, err := text.ReadFrom(http.MaxBytesReader(x.Response().Writer, r.Body, gate.MaxBody))
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil,
-			&requestError{kind: api.ErrTooLarge, detail: fmt.Sprintf("The body must be at most %d bytes.", gate.MaxBody)}
+			problem.New(api.ErrTooLarge, fmt.Sprintf("The body must be at most %d bytes.", gate.MaxBody))
 	}
 	return text.Bytes(), bodyError(err)
 }
@@ -157,7 +157,7 @@ func (s *server) answerGate(x *exchange, asked gate.Question) error {
 // unansweredGate answers a check that could not be decided, as the gate wants it. It returns err, which is logged
 // in any case.
 func unansweredGate(x *exchange, answer gate.Answer, err error) error {
-	if statusAtGate(err) < http.StatusInternalServerError {
+	if problem.GateStatus(err) < http.StatusInternalServerError {
 		return err // the gateway's question is wrong
 	}
 	switch wait := service.WholeSeconds(service.RetryAfter(err)); answer.Busy {
@@ -186,43 +186,4 @@ func (x *exchange) allowGate(status int) {
 func (x *exchange) denyGate(status int, seconds int64) {
 	x.set(fieldCacheControl, "no-store")
 	x.respond(status, "text/plain; charset=utf-8", admission.Denial(seconds))
-}
-
-// gateError is an error of a gateway's request. A gateway acts on the status alone: 401, 403 and 429 mean that the
-// attempt is blocked and nothing else, because a gateway tells them to end users; and FreeRADIUS goes on after 404.
-// So each error that somebody has to mend at the gateway is 400, which no gateway lets pass.
-type gateError struct{ cause error }
-
-// atGate returns err as the error of a gateway's request; nil stays nil.
-func atGate(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &gateError{err}
-}
-
-// gateStranger is for the log, too: nobody is limited and nobody logs in until the gateway has its credential.
-const gateStranger = "The gateway has not proved who it is. Let it send a token of the scope check in X-API-Key, or " +
-	"a registered client certificate; Authorization is the end user's. If it has sent one of them, that is unknown, " +
-	"revoked or expired."
-
-func (e *gateError) Error() string {
-	if errors.Is(e.cause, access.ErrUnauthenticated) {
-		return gateStranger
-	}
-	return e.cause.Error()
-}
-
-func (e *gateError) Unwrap() error { return e.cause }
-
-// statusAtGate returns the status that an error has at a gate.
-func statusAtGate(err error) int {
-	status := kindOf(err).Status
-	switch {
-	case errors.Is(err, service.ErrForbidden): // of the service's account at the database
-		return http.StatusInternalServerError
-	case status < http.StatusInternalServerError:
-		return http.StatusBadRequest
-	}
-	return status
 }

@@ -18,6 +18,8 @@ import (
 
 	"velocityd/api"
 	"velocityd/handlers/admission"
+	"velocityd/handlers/problem"
+	"velocityd/handlers/strictjson"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/event"
@@ -173,8 +175,7 @@ type server struct {
 	bodies    service.Shares[string] // bytes of bodies and answers in memory: see takeMemory
 	needs     map[endpoint]need
 	doors     map[string]bool // by the paths of the router
-	decoder   decoder
-	tokens    tokenReaders
+	decoder   *strictjson.Decoder
 	feed      feed.Txns
 	eventFeed feed.Events
 	exports   *service.Shares[string]
@@ -208,7 +209,7 @@ func newServer(o Options) *server {
 	s := &server{
 		Options: o, name: rand.Text()[:nameLength], faults: admission.FaultLog{Logger: o.Logger},
 		needs: map[endpoint]need{}, doors: map[string]bool{},
-		origins: newOrigins(o.AllowedHosts), decoder: newDecoder(),
+		origins: newOrigins(o.AllowedHosts), decoder: strictjson.New(),
 		slots: newSlots(defaultSlots()), feed: feed.OfTxns(o.Reader, followPause),
 		eventFeed: feed.OfEvents(o.Reader, followPause),
 		exports:   service.NewHalves[string](mostExports, "exports"),
@@ -357,7 +358,7 @@ func (s *server) show(x *exchange, absent string, find func(ctx context.Context)
 		answer, err := find(ctx)
 		switch {
 		case err != nil && absent != "":
-			return notFound(err, absent)
+			return problem.NotFound(err, absent)
 		case err != nil:
 			return err
 		}
@@ -374,12 +375,12 @@ func (s *server) changeAs(x *exchange, carryOut func(ctx context.Context, princi
 	return s.change(x, func(ctx context.Context) error { return carryOut(ctx, principal) })
 }
 
-// remove answers with status 204 once carryOut has removed something. texts are as those of replaceText.
+// remove answers with status 204 once carryOut has removed something. texts are as those of problem.ReplaceTexts.
 func (s *server) remove(
 	x *exchange, texts map[error]string, carryOut func(ctx context.Context, principal string) error,
 ) error {
 	if err := s.changeAs(x, carryOut); err != nil {
-		return replaceText(err, texts)
+		return problem.ReplaceTexts(err, texts)
 	}
 	return x.respondNothing()
 }

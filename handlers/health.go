@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 )
@@ -51,12 +52,12 @@ func (s *server) answerReady(x *exchange) error {
 	case "ok":
 		ready = s.Answers
 	default:
-		return invalid("degraded must be ok, or left out.")
+		return problem.Invalid("degraded must be ok, or left out.")
 	}
 	ctx, cancel := context.WithTimeout(x.Request().Context(), readyTimeout)
 	defer cancel()
 	if err := ready(ctx); err != nil {
-		return &requestError{kind: api.ErrNotReady, detail: fmt.Sprintf("Not ready: %s.", err)}
+		return problem.New(api.ErrNotReady, fmt.Sprintf("Not ready: %s.", err))
 	}
 	return x.respondJSON(http.StatusOK, api.MediaJSON, health{Status: "ok"})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 )
 
@@ -36,7 +37,7 @@ func (s *server) listTxns(x *exchange) error {
 	case form == formJSON:
 		return s.showTxns(x, query)
 	case h.hasLimit || h.WithOthers:
-		return invalid("limit and others belong to a page of JSON. A stream holds all txns.")
+		return problem.Invalid("limit and others belong to a page of JSON. A stream holds all txns.")
 	default:
 		return s.exportTxns(x, query, form)
 	}
@@ -88,7 +89,7 @@ func (s *server) recordedKeys(ctx context.Context, zone int64, keys []string) (r
 		}
 		forms, err := s.RecordedKeys(ctx, bucket)
 		if err != nil {
-			return nil, notFound(err, noZone(zone))
+			return nil, problem.NotFound(err, noZone(zone))
 		}
 		recorded = append(recorded, forms...)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/event"
@@ -63,12 +64,13 @@ func decodeHistory(raw string, params []string) (historyRequest, error) {
 	h := historyRequest{HistoryQuery: service.HistoryQuery{Limit: defaultPage}}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return h, invalid("The query is not percent-encoded correctly.")
+		return h, problem.Invalid("The query is not percent-encoded correctly.")
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch given := values[name]; {
 		case !slices.Contains(params, name):
-			return h, invalid("The query has a parameter that is not known. Known are: " + strings.Join(params, ", ") + ".")
+			return h,
+				problem.Invalid("The query has a parameter that is not known. Known are: " + strings.Join(params, ", ") + ".")
 		case name == paramZone:
 			err = h.setZones(given)
 		case name == paramKey:
@@ -76,7 +78,7 @@ func decodeHistory(raw string, params []string) (historyRequest, error) {
 		case name == paramType:
 			err = h.setTypes(given)
 		case len(given) > 1:
-			return h, invalid(name + " must be given once.")
+			return h, problem.Invalid(name + " must be given once.")
 		default:
 			err = h.set(name, given[0])
 		}
@@ -91,7 +93,7 @@ func (h *historyRequest) setZones(given []string) error {
 	for _, text := range given {
 		id, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || id < 1 || id > service.MaxZoneID || len(given) > access.MaxBoundZones {
-			return invalid(
+			return problem.Invalid(
 				fmt.Sprintf("zone must be the id of a zone, 1 to %d, and may be given up to %d times.", service.MaxZoneID,
 					access.MaxBoundZones))
 		}
@@ -104,7 +106,7 @@ func (h *historyRequest) setZones(given []string) error {
 
 func (h *historyRequest) setKeys(given []string) error {
 	if len(given) > mostKeys || slices.Contains(given, "") {
-		return invalid(fmt.Sprintf("key must not be empty, and may be given up to %d times.", mostKeys))
+		return problem.Invalid(fmt.Sprintf("key must not be empty, and may be given up to %d times.", mostKeys))
 	}
 	h.Keys = given
 	return nil
@@ -115,7 +117,7 @@ func (h *historyRequest) setTypes(given []string) error {
 		h.types = append(h.types, event.Type(text))
 	}
 	if err := event.ValidateTypes(h.types); err != nil || len(h.types) > len(event.Types()) {
-		return invalid(fmt.Sprintf("type must be one of %v, or all of a subject, such as zone.*.", event.Types()))
+		return problem.Invalid(fmt.Sprintf("type must be one of %v, or all of a subject, such as zone.*.", event.Types()))
 	}
 	return nil
 }
@@ -131,7 +133,8 @@ func (h *historyRequest) set(name, text string) (err error) {
 	case paramAttempt:
 		h.AttemptID = text
 		if service.ValidateAttemptID(text) != nil {
-			err = invalid(fmt.Sprintf("attempt_id must be 1 to %d printable ASCII characters.", service.MaxAttemptIDLength))
+			err = problem.Invalid(
+				fmt.Sprintf("attempt_id must be 1 to %d printable ASCII characters.", service.MaxAttemptIDLength))
 		}
 	case paramSince:
 		h.Since, err = bound(name, text)
@@ -140,16 +143,16 @@ func (h *historyRequest) set(name, text string) (err error) {
 	case paramOrder:
 		h.Order = service.HistoryOrder(text)
 		if h.Order != service.NewestFirst && h.Order != service.OldestFirst {
-			err = invalid("order must be desc, the newest first, or asc.")
+			err = problem.Invalid("order must be desc, the newest first, or asc.")
 		}
 	case paramLimit:
 		h.hasLimit = true
 		if h.Limit, err = strconv.Atoi(text); err != nil || h.Limit < 1 || h.Limit > service.MaxHistoryPage {
-			err = invalid(fmt.Sprintf("limit must be a whole number, 1 to %d.", service.MaxHistoryPage))
+			err = problem.Invalid(fmt.Sprintf("limit must be a whole number, 1 to %d.", service.MaxHistoryPage))
 		}
 	case paramBefore, paramAfter:
 		if h.Cursor, err = strconv.ParseUint(text, 10, 64); err != nil {
-			err = invalid(fmt.Sprintf("%s must be an id, a whole number up to %d.", name, uint64(math.MaxUint64)))
+			err = problem.Invalid(fmt.Sprintf("%s must be an id, a whole number up to %d.", name, uint64(math.MaxUint64)))
 		}
 	case paramOthers:
 		others, wrong := truth(name, text)
@@ -157,7 +160,7 @@ func (h *historyRequest) set(name, text string) (err error) {
 	case paramFormat:
 		h.form = text
 		if !slices.Contains([]string{formJSON, formNDJSON, formCSV}, text) {
-			err = invalid("format must be json, ndjson or csv.")
+			err = problem.Invalid("format must be json, ndjson or csv.")
 		}
 	}
 	return err
@@ -173,11 +176,11 @@ func (h *historyRequest) finish(hasBefore, hasAfter bool) error {
 	}
 	switch isAscending := h.Order == service.OldestFirst; {
 	case hasBefore && isAscending:
-		return invalid("before belongs to order=desc. To go on in ascending order, give after.")
+		return problem.Invalid("before belongs to order=desc. To go on in ascending order, give after.")
 	case hasAfter && !isAscending:
-		return invalid("after belongs to order=asc. To go on in descending order, give before.")
+		return problem.Invalid("after belongs to order=asc. To go on in descending order, give before.")
 	case hasBefore && h.Cursor == 0:
-		return invalid("before must be an id. Leave it out to begin with the newest one.")
+		return problem.Invalid("before must be an id. Leave it out to begin with the newest one.")
 	}
 	return h.Validate()
 }
@@ -188,7 +191,7 @@ func truth(name, text string) (*bool, error) {
 		is := text == "true"
 		return &is, nil
 	}
-	return nil, invalid(name + " must be true or false.")
+	return nil, problem.Invalid(name + " must be true or false.")
 }
 
 // outcomeNamed returns the outcome of a name; that of none is empty.
@@ -199,7 +202,7 @@ func outcomeNamed(name string) (*service.Outcome, error) {
 	case api.OutcomeNone:
 		outcome = ""
 	default:
-		return nil, invalid("outcome must be success, failure or none.")
+		return nil, problem.Invalid("outcome must be success, failure or none.")
 	}
 	return &outcome, nil
 }
@@ -209,7 +212,7 @@ func bound(name, text string) (time.Time, error) {
 	at, ok := instant(text)
 	if !ok || at.IsZero() {
 		return time.Time{},
-			invalid(name + " must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z; a + in it is written %2B.")
+			problem.Invalid(name + " must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z; a + in it is written %2B.")
 	}
 	return at, nil
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"velocityd/handlers/problem"
 	"velocityd/service"
 	"velocityd/service/firewall"
 	"velocityd/service/lockout"
@@ -41,12 +42,10 @@ func (s *server) showDenied(x *exchange, zoneID int64) error {
 		text, lines, err := s.denied(ctx, zoneID)
 		switch {
 		case errors.Is(err, service.ErrConflict):
-			return &requestError{
-				kind:   service.ErrConflict,
-				detail: strings.TrimPrefix(err.Error(), service.ErrConflict.Error()+": "),
-			}
+			return problem.New(service.ErrConflict,
+				strings.TrimPrefix(err.Error(), service.ErrConflict.Error()+": "))
 		case err != nil:
-			return notFound(err, noZone(zoneID))
+			return problem.NotFound(err, noZone(zoneID))
 		}
 		sum := sha256.Sum256(text)
 		tag := `"` + hex.EncodeToString(sum[:16]) + `"`

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"velocityd/api"
 	"velocityd/handlers/admission"
+	"velocityd/handlers/problem"
+	"velocityd/handlers/strictjson"
 )
 
 // maxLoggedMethod bounds the method in the log, which can be any word of the caller's.
@@ -43,7 +43,7 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 // faultOf returns the fault that an error is, by its answer. ErrNotReady is none, because the owner
 // of Options.Ready logs when the readiness changes.
 func faultOf(err error) admission.Fault {
-	answer := problemOf(err)
+	answer := problem.Of(err)
 	f := admission.Fault{Kind: admission.Refused, Code: answer.Code, Text: err.Error()}
 	switch {
 	case errors.Is(err, api.ErrNotReady):
@@ -52,7 +52,7 @@ func faultOf(err error) admission.Fault {
 		f.Kind = admission.Busy
 	case answer.Status >= http.StatusInternalServerError:
 		f.Kind = admission.Failed
-	case knownPart(jsontext.Pointer(answer.Pointer)) != answer.Pointer:
+	case !strictjson.IsKnown(answer.Pointer):
 		f.Text = "the body has a member that is not known" // its name is the caller's
 	}
 	return f

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 )
@@ -37,11 +38,9 @@ func newOrigins(allowedHosts []string) origins {
 // origin. With TLS, the browser holds the name against the certificate.
 func (o *origins) check(r *http.Request) error {
 	if ofBrowser(r) && o.pages.Check(r) != nil {
-		return &requestError{
-			kind: api.ErrForeignOrigin,
-			detail: "A web page of another origin must not ask this: " +
-				"Sec-Fetch-Site or Origin of the request says that one does.",
-		}
+		return problem.New(api.ErrForeignOrigin,
+			"A web page of another origin must not ask this: "+
+				"Sec-Fetch-Site or Origin of the request says that one does.")
 	}
 	return o.checkHost(r)
 }
@@ -53,11 +52,9 @@ func (o *origins) check(r *http.Request) error {
 func (o *origins) checkGate(r *http.Request, isOpen bool) error {
 	isMarked := func(name string) bool { return len(r.Header[name]) > 0 }
 	if ofBrowser(r) && !slices.ContainsFunc(gatewayFields(), isMarked) {
-		return &requestError{
-			kind: api.ErrForeignOrigin,
-			detail: "A browser may have sent this request by itself: it has Sec-Fetch-Site or Origin, and none of the headers " +
-				"that only a gateway adds. Let the gateway add one of them: " + strings.Join(gatewayFields(), ", ") + ".",
-		}
+		return problem.New(api.ErrForeignOrigin,
+			"A browser may have sent this request by itself: it has Sec-Fetch-Site or Origin, and none of the headers "+
+				"that only a gateway adds. Let the gateway add one of them: "+strings.Join(gatewayFields(), ", ")+".")
 	}
 	if !isOpen {
 		return nil
@@ -81,11 +78,9 @@ func (o *origins) checkHost(r *http.Request) error {
 	if r.TLS != nil || o.hosts == nil || o.allows(r.Host) {
 		return nil
 	}
-	return &requestError{
-		kind: api.ErrForeignOrigin,
-		detail: "The Host of the request is not a name of this service. Use its address, or have the name added to " +
-			"--allowed-hosts where the service is started.",
-	}
+	return problem.New(api.ErrForeignOrigin,
+		"The Host of the request is not a name of this service. Use its address, or have the name added to "+
+			"--allowed-hosts where the service is started.")
 }
 
 // allows reports whether host, with or without a port, can be trusted to be a name of

@@ -10,6 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
+	"velocityd/handlers/strictjson"
 	"velocityd/service"
 )
 
@@ -56,11 +58,11 @@ func (s *server) postOutcome(x *exchange, r service.Report) error {
 		return err
 	}
 	if request.Outcome == nil {
-		return missingField("outcome")
+		return problem.MissingField("outcome")
 	}
 	r.Outcome = *request.Outcome
 	if err := r.Validate(); err != nil {
-		return pointAtField(err)
+		return problem.PointAtField(err)
 	}
 	errs, err := s.report(x, []service.Report{r})
 	if err != nil {
@@ -80,7 +82,7 @@ func (s *server) postOutcomes(x *exchange) error {
 		return err
 	}
 	if len(request.Reports) == 0 {
-		return tooManyOrFew("reports", service.MaxReports)
+		return strictjson.WrongLength("reports", service.MaxReports)
 	}
 	if err := x.takeMemory(resultBytes * int64(len(request.Reports))); err != nil {
 		return err
@@ -91,7 +93,7 @@ func (s *server) postOutcomes(x *exchange) error {
 	for i, r := range request.Reports {
 		report, err := r.report()
 		if err != nil {
-			results[i] = x.receipt(report, pointBelow(err, fmt.Sprint("/reports/", i), ""))
+			results[i] = x.receipt(report, problem.PointBelow(err, fmt.Sprint("/reports/", i), ""))
 			continue
 		}
 		valid, indexes = append(valid, report), append(indexes, i)
@@ -159,26 +161,27 @@ func (r reportRequest) report() (service.Report, error) {
 	report := service.Report{}
 	switch {
 	case r.TxnID == nil && r.AttemptID == nil:
-		return report, invalidField("txn_id", "txn_id is missing, or attempt_id in its place.")
+		return report, problem.InvalidField("txn_id", "txn_id is missing, or attempt_id in its place.")
 	case r.TxnID != nil && r.AttemptID != nil:
-		return report, invalidField("attempt_id", "attempt_id must not be given beside txn_id: one of them names the check.")
+		return report,
+			problem.InvalidField("attempt_id", "attempt_id must not be given beside txn_id: one of them names the check.")
 	case r.TxnID != nil:
 		report.TxnID = uint64(*r.TxnID)
 	case *r.AttemptID == "":
-		return report, invalidField("attempt_id", "attempt_id must not be empty.")
+		return report, problem.InvalidField("attempt_id", "attempt_id must not be empty.")
 	default:
 		report.AttemptID = *r.AttemptID
 	}
 	if r.Outcome == nil {
-		return report, missingField("outcome")
+		return report, problem.MissingField("outcome")
 	}
 	report.Outcome = *r.Outcome
-	return report, pointAtField(report.Validate())
+	return report, problem.PointAtField(report.Validate())
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (l *reportList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
-	*l, err = readList[reportRequest](in, "reports", service.MaxReports)
+	*l, err = strictjson.ReadList[reportRequest](in, "reports", service.MaxReports)
 	return err
 }
 
@@ -186,7 +189,7 @@ func (l *reportList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
 func (x *exchange) receipt(r service.Report, err error) api.Receipt {
 	if err != nil {
 		x.asked.RefusedReport = cmp.Or(x.asked.RefusedReport, err)
-		p := problemOf(err)
+		p := problem.Of(err)
 		return api.Receipt{Problem: &p}
 	}
 	return api.Receipt{Report: r}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 )
 
@@ -82,7 +83,7 @@ func isSet(query, name, refusal string) (bool, error) {
 	values, err := url.ParseQuery(query)
 	given := values[name]
 	if err != nil || len(given) > 1 || len(given) == 1 && given[0] != "true" && given[0] != "false" {
-		return false, invalid(refusal)
+		return false, problem.Invalid(refusal)
 	}
 	return len(given) == 1 && given[0] == "true", nil
 }
@@ -111,7 +112,7 @@ func (s *server) writeOverride(
 		stored, err = write(ctx, wanted, principal)
 		return err
 	})
-	return stored, replaceText(err, map[error]string{service.ErrNotFound: absent, service.ErrConflict: conflict})
+	return stored, problem.ReplaceTexts(err, map[error]string{service.ErrNotFound: absent, service.ErrConflict: conflict})
 }
 
 // deleteOverride answers DELETE /v1/zones/{id}/overrides/{override_id}.
@@ -152,7 +153,7 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 	if err := s.lookUp(x, func(ctx context.Context) error {
 		z, err := s.Reader.Zone(ctx, zoneID)
 		rule = z.WithDefaults().Keys
-		return notFound(err, noZone(zoneID))
+		return problem.NotFound(err, noZone(zoneID))
 	}); err != nil {
 		return wanted, err
 	}
@@ -168,13 +169,13 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.Override, error) {
 	o := service.Override{ZoneID: zoneID, Reason: orZero(r.Reason), CreatedBy: orZero(r.CreatedBy), Rate: orZero(r.Rate)}
 	if r.Action == nil {
-		return o, missingField("action")
+		return o, problem.MissingField("action")
 	}
 	o.Action = *r.Action
 	var err error
 	switch {
 	case (r.BucketKey == nil) == (r.Prefix == nil):
-		return o, invalid("Give either bucket_key or prefix.")
+		return o, problem.Invalid("Give either bucket_key or prefix.")
 	case r.BucketKey != nil:
 		var bucket service.Bucket
 		bucket, err = rule.Bucket(service.Bucket{ZoneID: zoneID, Key: *r.BucketKey})
@@ -183,7 +184,7 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 		o.Key, o.Prefix, err = rule.Network(*r.Prefix)
 	}
 	if err != nil {
-		return o, pointAtField(err)
+		return o, problem.PointAtField(err)
 	}
 	if err := r.limits(); err != nil {
 		return o, err
@@ -191,14 +192,15 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	if r.Anchor != nil {
 		if *r.Anchor < 1 || *r.Anchor > service.MaxPeriodAnchor {
 			return o,
-				invalidField("period_anchor",
+				problem.InvalidField("period_anchor",
 					fmt.Sprintf("period_anchor must be 1 to %d, is %d.", service.MaxPeriodAnchor, *r.Anchor))
 		}
 		o.PeriodAnchor = *r.Anchor
 	}
 	if most := service.WholeSeconds(service.MaxWindow); r.Window != nil {
 		if *r.Window < 1 || *r.Window > most {
-			return o, invalidField("window", fmt.Sprintf("window must be 1 to %d whole seconds, is %d.", most, *r.Window))
+			return o,
+				problem.InvalidField("window", fmt.Sprintf("window must be 1 to %d whole seconds, is %d.", most, *r.Window))
 		}
 		o.Window.Duration = service.Seconds(*r.Window)
 	}
@@ -207,7 +209,7 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 			return o, err
 		}
 	}
-	return o, pointAtField(o.Validate())
+	return o, problem.PointAtField(o.Validate())
 }
 
 // limits refuses an override whose action is limit without a rate, and one of another action with what belongs to
@@ -215,13 +217,13 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 func (r overrideRequest) limits() error {
 	switch limit := *r.Action == service.OverrideLimit; {
 	case limit && r.Rate == nil:
-		return missingField("rate")
+		return problem.MissingField("rate")
 	case !limit && r.Rate != nil:
-		return invalidField("rate", "rate belongs to action limit alone.")
+		return problem.InvalidField("rate", "rate belongs to action limit alone.")
 	case !limit && r.Window != nil:
-		return invalidField("window", "window belongs to action limit alone.")
+		return problem.InvalidField("window", "window belongs to action limit alone.")
 	case !limit && r.Anchor != nil:
-		return invalidField("period_anchor", "period_anchor belongs to action limit alone.")
+		return problem.InvalidField("period_anchor", "period_anchor belongs to action limit alone.")
 	}
 	return nil
 }
@@ -230,9 +232,9 @@ func expiry(text string) (time.Time, error) {
 	at, ok := instant(text)
 	if !ok {
 		return time.Time{},
-			invalidField("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
+			problem.InvalidField("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
 	}
-	return at, pointAtField(service.ValidateExpiry(at))
+	return at, problem.PointAtField(service.ValidateExpiry(at))
 }
 
 // instant reads an instant by RFC 3339. It cuts off parts of a microsecond, because the store does.
@@ -248,17 +250,17 @@ func page(query string) (after uint64, limit int, err error) {
 	limit = defaultPage
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return 0, 0, invalid("The query is not percent-encoded correctly.")
+		return 0, 0, problem.Invalid("The query is not percent-encoded correctly.")
 	}
 	if values.Has("after") {
 		if after, err = strconv.ParseUint(values.Get("after"), 10, 64); err != nil || len(values["after"]) > 1 {
-			return 0, 0, invalid("after must be one id, in decimal.")
+			return 0, 0, problem.Invalid("after must be one id, in decimal.")
 		}
 	}
 	if values.Has("limit") {
 		limit, err = strconv.Atoi(values.Get("limit"))
 		if err != nil || limit < 1 || limit > api.MaxPage || len(values["limit"]) > 1 {
-			return 0, 0, invalid(fmt.Sprintf("limit must be one whole number, 1 to %d.", api.MaxPage))
+			return 0, 0, problem.Invalid(fmt.Sprintf("limit must be one whole number, 1 to %d.", api.MaxPage))
 		}
 	}
 	return after, limit, nil

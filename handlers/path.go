@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 )
 
@@ -35,7 +36,7 @@ func pathPart(x *exchange, name string) (string, error) {
 		// decoded one.
 		decoded, err := url.PathUnescape(part)
 		if err != nil {
-			return "", invalid("The path is not percent-encoded correctly.")
+			return "", problem.Invalid("The path is not percent-encoded correctly.")
 		}
 		part = decoded
 	}
@@ -54,7 +55,7 @@ func pathID(x *exchange, name string, most uint64) (uint64, error) {
 	}
 	id, err := strconv.ParseUint(part, 10, 64)
 	if err != nil || id < 1 || id > most || part[0] == '0' {
-		return 0, invalid(fmt.Sprintf("The %s in the path must be a whole number, 1 to %d.", name, most))
+		return 0, problem.Invalid(fmt.Sprintf("The %s in the path must be a whole number, 1 to %d.", name, most))
 	}
 	return id, nil
 }
@@ -87,8 +88,9 @@ func pathAttempt(x *exchange) (string, error) {
 		return "", err
 	}
 	if service.ValidateAttemptID(id) != nil {
-		return "", invalid(fmt.Sprintf("The id in the path must be 1 to %d printable ASCII characters, percent-encoded.",
-			service.MaxAttemptIDLength))
+		return "",
+			problem.Invalid(fmt.Sprintf("The id in the path must be 1 to %d printable ASCII characters, percent-encoded.",
+				service.MaxAttemptIDLength))
 	}
 	return id, nil
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 )
@@ -37,8 +38,8 @@ func (s *server) principal(x *exchange) (string, error) {
 	}
 	both := user + " via " + name
 	if tooMany := utf8.RuneCountInString(both) - service.MaxNameLength; tooMany > 0 {
-		return "", invalid(fmt.Sprintf("The name in the header %s must be shorter by %d characters, because it is recorded "+
-			"together with that of the credential, %s.", api.HeaderPrincipal, tooMany, name))
+		return "", problem.Invalid(fmt.Sprintf("The name in the header %s must be shorter by %d characters, because it is "+
+			"recorded together with that of the credential, %s.", api.HeaderPrincipal, tooMany, name))
 	}
 	return both, nil
 }
@@ -54,8 +55,8 @@ func peerOf(r *http.Request) netip.Addr {
 func (s *server) client(r *http.Request) (netip.Addr, error) {
 	client, ok := s.Auth.TrustedProxies.Client(peerOf(r), r.Header[fieldForwardedFor], r.Header[fieldForwarded])
 	if !ok {
-		return client, invalid("The headers X-Forwarded-For and Forwarded of the request lead to different addresses, or " +
-			"there is no address at all. Let the proxy remove the header that it does not write.")
+		return client, problem.Invalid("The headers X-Forwarded-For and Forwarded of the request lead to different " +
+			"addresses, or there is no address at all. Let the proxy remove the header that it does not write.")
 	}
 	return client, nil
 }
@@ -81,7 +82,7 @@ func reasonOf(header http.Header) (string, error) {
 	}
 	if len(given) > 1 || service.ValidateReason(given[0]) != nil {
 		return "",
-			invalid(
+			problem.Invalid(
 				fmt.Sprintf("The header %s must be one text of 1 to %d characters in UTF-8, none of them a control character.",
 					api.HeaderReason, service.MaxReasonLength))
 	}
@@ -99,7 +100,7 @@ func principalOf(header http.Header) (string, error) {
 	name := given[0]
 	if len(given) > 1 || !utf8.ValidString(name) ||
 		utf8.RuneCountInString(name) > service.MaxNameLength || strings.ContainsFunc(name, unprintable) {
-		return "", invalid(fmt.Sprintf("The header %s must be one name of at most %d printable characters in UTF-8.",
+		return "", problem.Invalid(fmt.Sprintf("The header %s must be one name of at most %d printable characters in UTF-8.",
 			api.HeaderPrincipal, service.MaxNameLength))
 	}
 	return name, nil

@@ -10,6 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
+	"velocityd/handlers/strictjson"
 	"velocityd/service"
 )
 
@@ -25,7 +27,7 @@ type keyList []string
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (l *keyList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
-	*l, err = readList[string](in, "bucket_keys", service.MaxReleases)
+	*l, err = strictjson.ReadList[string](in, "bucket_keys", service.MaxReleases)
 	return err
 }
 
@@ -36,7 +38,7 @@ func (s *server) releaseMany(x *exchange, id int64) error {
 		return err
 	}
 	if len(request.BucketKeys) == 0 {
-		return tooManyOrFew("bucket_keys", service.MaxReleases)
+		return strictjson.WrongLength("bucket_keys", service.MaxReleases)
 	}
 	if err := (releaseRequest{request.Reason}).validate(); err != nil {
 		return err
@@ -49,14 +51,14 @@ func (s *server) releaseMany(x *exchange, id int64) error {
 		zone, err = s.Reader.Zone(ctx, id)
 		return err
 	}); err != nil {
-		return notFound(err, noZone(id))
+		return problem.NotFound(err, noZone(id))
 	}
 	answer := api.Releases{Results: make([]api.Released, len(request.BucketKeys))}
 	if err := s.changeAs(x, func(ctx context.Context, principal string) error {
 		for i, key := range request.BucketKeys {
 			bucket, err := zone.Keys.Bucket(service.Bucket{ZoneID: id, Key: key})
 			if err != nil {
-				err = pointAtElement(err, fmt.Sprint("bucket_keys/", i))
+				err = problem.PointAtElement(err, fmt.Sprint("bucket_keys/", i))
 			} else {
 				err = s.releaseOne(ctx, bucket, principal, *request.Reason)
 			}
@@ -76,14 +78,14 @@ func (s *server) releaseOne(ctx context.Context, bucket service.Bucket, principa
 		return fmt.Errorf("%w: no time is left for this bucket: %w", service.ErrBusy, err)
 	}
 	err := s.Writer.Release(ctx, bucket, principal, reason)
-	return replaceText(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})
+	return problem.ReplaceTexts(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})
 }
 
 // released returns the answer for one of several buckets, and notes for the log that it was refused.
 func (x *exchange) released(bucket service.Bucket, err error) api.Released {
 	if err != nil {
 		x.asked.RefusedReport = cmp.Or(x.asked.RefusedReport, err)
-		p := problemOf(err)
+		p := problem.Of(err)
 		return api.Released{Problem: &p}
 	}
 	return api.Released{BucketKey: bucket.Key}

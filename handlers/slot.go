@@ -1,12 +1,10 @@
 package handlers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -83,52 +81,6 @@ func (s *slots) giveBack(since time.Time, holder string) {
 	s.kept += (took - s.kept) / 8
 	s.mu.Unlock()
 	s.GiveBack(holder, 1)
-}
-
-// readBody reads the body of a request into body. A large one is read only once
-// the request has a slot, and one that is not tiny only if there is memory for it.
-func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
-	r := x.Request()
-	rest, most := r.Body, r.ContentLength
-	switch length := r.ContentLength; {
-	case length > maxBody:
-		return tooLarge()
-	case length < 0: // the length is not announced, so it has to be limited here
-		if err := x.takeMemory(smallBody); err != nil {
-			return err
-		}
-		rest, most = http.MaxBytesReader(x.Response().Writer, r.Body, maxBody), maxBody
-		_, err := io.CopyN(body, rest, smallBody+1)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return bodyError(err)
-		}
-	case length <= smallBody:
-		if err := x.takeMemory(length); err != nil {
-			return err
-		}
-		_, err := body.ReadFrom(rest)
-		return bodyError(err)
-	}
-	if err := s.takeSlot(x, rest); err != nil {
-		return err
-	}
-	if err := x.takeMemory(most); err != nil { // not before it has a slot: it waits unread
-		return err
-	}
-	connection := http.NewResponseController(x.Response())
-	_ = connection.SetReadDeadline(time.Now().Add(bodyPace)) // on an error the server's deadline holds
-	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
-	if _, err := body.ReadFrom(rest); err != nil {
-		return bodyError(err) // the deadline stays: net/http may read the rest
-	}
-	_ = connection.SetReadDeadline(time.Time{}) // the server sets one for the next request
-	if x.slotTimer.Stop() {
-		x.slotTimer.Reset(slotTime)
-	}
-	return nil
 }
 
 // takeSlot takes a slot that x keeps until it has its answer, or refuses x.

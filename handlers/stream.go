@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/handlers/wire"
 	"velocityd/service"
 )
@@ -52,8 +53,8 @@ func refuseOldHTTP(r *http.Request) error {
 	if r.ProtoAtLeast(1, 1) {
 		return nil
 	}
-	return invalid("A stream needs HTTP/1.1 or newer: in HTTP/1.0 nobody can tell an answer that broke off from a whole " +
-		"one. A proxy in between may speak HTTP/1.0 (nginx does without proxy_http_version 1.1).")
+	return problem.Invalid("A stream needs HTTP/1.1 or newer: in HTTP/1.0 nobody can tell an answer that broke off from " +
+		"a whole one. A proxy in between may speak HTTP/1.0 (nginx does without proxy_http_version 1.1).")
 }
 
 func (w *stream) begin() {

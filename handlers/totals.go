@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"velocityd/handlers/problem"
 	"velocityd/service"
 )
 
@@ -39,7 +40,7 @@ func (s *server) showBucketTotals(x *exchange, given service.Bucket) error {
 func totalsQuery(query string) (q service.TotalsQuery, err error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return q, invalid("The query is not percent-encoded correctly.")
+		return q, problem.Invalid("The query is not percent-encoded correctly.")
 	}
 	q.By = service.Span(values.Get("by"))
 	for name, instant := range map[string]*time.Time{"since": &q.Since.Time, "until": &q.Until.Time} {
@@ -48,7 +49,7 @@ func totalsQuery(query string) (q service.TotalsQuery, err error) {
 		}
 		at, err := time.Parse(time.RFC3339, values.Get(name))
 		if err != nil || len(values[name]) > 1 || at.Year() < 1 || at.Year() > 9999 {
-			return q, invalid(fmt.Sprintf("%s must be one instant by RFC 3339, such as 2026-08-24T09:00:00Z.", name))
+			return q, problem.Invalid(fmt.Sprintf("%s must be one instant by RFC 3339, such as 2026-08-24T09:00:00Z.", name))
 		}
 		*instant = at.UTC()
 	}

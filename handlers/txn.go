@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -57,11 +58,11 @@ func (s *server) lookUpTxn(x *exchange, find func(ctx context.Context, id uint64
 		case err != nil:
 			return err
 		case !reached[0]:
-			return notFound(service.ErrNotFound, absent)
+			return problem.NotFound(service.ErrNotFound, absent)
 		}
 		txn, answer, err := find(ctx, id)
 		if err != nil {
-			return notFound(err, absent)
+			return problem.NotFound(err, absent)
 		}
 		x.attrs = append(x.attrs,
 			slog.Any("zone_ids", []int64{txn.Bucket.ZoneID}), slog.Bool("blocked", txn.Blocked))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 	"velocityd/service/webhook"
 )
@@ -37,11 +38,11 @@ func (s *server) addWebhook(x *exchange) error {
 		Description: request.Description,
 	}
 	if err := wanted.Validate(); err != nil {
-		return pointAtField(err)
+		return problem.PointAtField(err)
 	}
 	if s.Admits != nil {
 		if _, err := s.Admits(request.URL); err != nil {
-			return pointAtField(service.NewFieldError("url", "would never be called: %v", err))
+			return problem.PointAtField(service.NewFieldError("url", "would never be called: %v", err))
 		}
 	}
 	secret := webhook.NewSecret()
@@ -50,7 +51,7 @@ func (s *server) addWebhook(x *exchange) error {
 		made, err = s.Webhooks.AddWebhook(ctx, wanted, secret, principal)
 		return err
 	}); err != nil {
-		return replaceText(err, map[error]string{
+		return problem.ReplaceTexts(err, map[error]string{
 			service.ErrConflict: fmt.Sprintf("There are %d webhooks, which is the most. Remove one first.", webhook.MaxWebhooks),
 		})
 	}
@@ -90,7 +91,7 @@ func (s *server) resend(x *exchange, id uint64) error {
 		n, err = s.Webhooks.Resend(ctx, id, uint64(request.EventID), principal)
 		return err
 	}); err != nil {
-		return replaceText(err, map[error]string{service.ErrNotFound: noWebhook(id)})
+		return problem.ReplaceTexts(err, map[error]string{service.ErrNotFound: noWebhook(id)})
 	}
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Resent{Resent: n})
 }

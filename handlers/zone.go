@@ -12,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
+	"velocityd/handlers/strictjson"
 	"velocityd/service"
 )
 
@@ -29,7 +31,7 @@ func (s *server) showZone(x *exchange, id int64) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		z, err := s.Reader.Zone(ctx, id)
 		if err != nil {
-			return notFound(err, noZone(id))
+			return problem.NotFound(err, noZone(id))
 		}
 		return respondZone(x, http.StatusOK, z)
 	})
@@ -43,7 +45,7 @@ func (s *server) putZone(x *exchange, id int64) error {
 	}
 	var wanted service.Zone
 	if err := s.withBody(x, func(body []byte) error {
-		wanted, err = s.decoder.zone(body, id)
+		wanted, err = readZone(s.decoder, body, id)
 		return err
 	}); err != nil {
 		return err
@@ -54,7 +56,7 @@ func (s *server) putZone(x *exchange, id int64) error {
 		return err
 	})
 	if err != nil {
-		return replaceText(err, map[error]string{
+		return problem.ReplaceTexts(err, map[error]string{
 			service.ErrConflict: "The zone was written by somebody else at the same moment. Write it again.",
 		})
 	}
@@ -83,20 +85,20 @@ func respondZone(x *exchange, status int, z service.Zone) error {
 	return x.respondJSON(status, api.MediaJSON, z)
 }
 
-// zone decodes a zone's settings. Those that are left out have their defaults. The error is
-// a requestError that points at the member that is wrong.
-func (d decoder) zone(body []byte, id int64) (service.Zone, error) {
+// readZone decodes a zone's settings. Those that are left out have their defaults. The error is
+// one of package problem that points at the member that is wrong.
+func readZone(decoder *strictjson.Decoder, body []byte, id int64) (service.Zone, error) {
 	var wanted zoneRequest
-	if err := d.decode(body, &wanted); err != nil {
+	if err := decoder.Decode(body, &wanted); err != nil {
 		return service.Zone{}, err
 	}
 	isGiven := func(setting string) bool { return slices.Contains(wanted.names, setting) }
 	z, missing := wanted.WithLeftOut(isGiven)
 	if missing != "" {
-		return z, missingField(missing)
+		return z, problem.MissingField(missing)
 	}
 	z.ID = id
-	return z, pointAtField(z.ValidateAsGiven())
+	return z, problem.PointAtField(z.ValidateAsGiven())
 }
 
 // zoneRequest is the body of PUT /v1/zones/{id}: the settings of a zone, of which those that have no names here have
@@ -109,10 +111,10 @@ type zoneRequest struct {
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (r *zoneRequest) UnmarshalJSONFrom(in *jsontext.Decoder) error {
 	r.Zone = service.Zone{}.WithDefaults()
-	return readObject(in, func(name jsontext.Token) error {
+	return strictjson.ReadObject(in, func(name jsontext.Token) error {
 		s, isKnown := service.SettingNamed(name.String())
 		if !isKnown {
-			return unknownMember(in.StackPointer())
+			return strictjson.UnknownMember(in.StackPointer())
 		}
 		r.names = append(r.names, s.Name)
 		return json.UnmarshalDecode(in, s.At(&r.Zone))
@@ -126,7 +128,7 @@ func matchOf(header http.Header) (service.Match, error) {
 	var match service.Match
 	if given := header.Values("If-None-Match"); len(given) > 0 {
 		if len(given) > 1 || strings.TrimSpace(given[0]) != "*" {
-			return match, invalid("If-None-Match can only be *.")
+			return match, problem.Invalid("If-None-Match can only be *.")
 		}
 		match.Absent = true
 	}
@@ -137,13 +139,13 @@ func matchOf(header http.Header) (service.Match, error) {
 	tag := strings.TrimSpace(given[0])
 	switch opaque, isTag := strongTag(tag); {
 	case len(given) > 1 || !isTag && tag != "*":
-		return match, invalid(`If-Match must be * or one ETag of the zone, such as "3".`)
+		return match, problem.Invalid(`If-Match must be * or one ETag of the zone, such as "3".`)
 	case tag == "*":
 		match.Present = true
 	default:
 		revision, err := strconv.ParseUint(opaque, 10, 64)
 		if err != nil || revision == 0 || api.EntityTag(revision) != tag {
-			return match, &requestError{kind: service.ErrPrecondition, detail: staleDetail}
+			return match, problem.New(service.ErrPrecondition, problem.Stale)
 		}
 		match.Revision = revision
 	}
@@ -164,6 +166,3 @@ func strongTag(tag string) (opaque string, isTag bool) {
 	}
 	return inner, true
 }
-
-const staleDetail = "The zone is not as If-Match or If-None-Match expects it: it was changed, made or deleted " +
-	"meanwhile. GET it and decide anew."

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/handlers/problem"
 	"velocityd/service"
 )
 
@@ -58,7 +59,7 @@ func (s *server) makeReport(
 	defer s.reports.GiveBack(holder, 1)
 	zone, err := s.Reader.Zone(ctx, zoneID)
 	if err != nil {
-		return service.ZoneReport{}, notFound(err, noZone(zoneID))
+		return service.ZoneReport{}, problem.NotFound(err, noZone(zoneID))
 	}
 	return s.Reader.ZoneReport(ctx, zone, query)
 }
@@ -67,11 +68,11 @@ func (s *server) makeReport(
 func reportQuery(raw string, now time.Time) (q service.ZoneReportQuery, err error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return q, invalid("The query is not percent-encoded correctly.")
+		return q, problem.Invalid("The query is not percent-encoded correctly.")
 	}
 	for name, given := range values {
 		if len(given) > 1 {
-			return q, invalid("Each parameter of the query must be given once.")
+			return q, problem.Invalid("Each parameter of the query must be given once.")
 		}
 		if err := setReport(&q, name, given[0]); err != nil {
 			return q, err
@@ -103,7 +104,7 @@ func setReport(q *service.ZoneReportQuery, name, text string) (err error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 1 {
-		err = invalid("Parameters of a report, but for since and until, must be whole numbers from 1 on.")
+		err = problem.Invalid("Parameters of a report, but for since and until, must be whole numbers from 1 on.")
 	}
 	switch {
 	case zones[name] != nil:
@@ -113,8 +114,8 @@ func setReport(q *service.ZoneReportQuery, name, text string) (err error) {
 	case lengths[name] != nil:
 		*lengths[name] = service.Seconds(n)
 	default:
-		return invalid("A parameter of the query is not known. Known are: since, until, users_zone, addresses_zone, " +
-			"spray_users, spray_within, sources, sources_within, keys, most_rows.")
+		return problem.Invalid("A parameter of the query is not known. Known are: since, until, users_zone, " +
+			"addresses_zone, spray_users, spray_within, sources, sources_within, keys, most_rows.")
 	}
 	return err
 }
