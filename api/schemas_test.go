@@ -16,11 +16,13 @@ import (
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/audit"
 	"velocityd/service/backtest"
 	"velocityd/service/event"
 	"velocityd/service/explain"
 	"velocityd/service/lockout"
 	"velocityd/service/webhook"
+	"velocityd/service/zonereport"
 )
 
 //go:generate go test . -run TestSchemasAreThoseOfTheTypes -write
@@ -33,7 +35,7 @@ var write = flag.Bool("write", false, "write the members of schemas as the types
 func nouns() map[string]reflect.Type {
 	list := map[string]reflect.Type{}
 	for name, value := range map[string]any{
-		"Attempt": service.Recall{}, "Audit": service.AuditPage{}, "AuditEntry": service.AuditEntry{},
+		"Attempt": service.Recall{}, "Audit": audit.Page{}, "AuditEntry": audit.Entry{},
 		"Backtest":    backtest.Result{},
 		"BacktestBin": backtest.Bin{}, "BacktestDemand": backtest.Demand{}, "BacktestJob": backtest.Job{},
 		"BacktestNumbers":  backtest.Numbers{},
@@ -50,15 +52,15 @@ func nouns() map[string]reflect.Type {
 		"Receipt": api.Receipt{}, "Receipts": api.Receipts{}, "Released": api.Released{},
 		"ReleaseRequest": api.ReleaseRequest{},
 		"Releases":       api.Releases{}, "ReleasesRequest": api.ReleasesRequest{}, "Report": service.Report{},
-		"ReportBurst": service.Burst{},
-		"ReportHour":  service.HourTotals{}, "ReportNear": service.NearKey{}, "ReportStopped": service.KeyTotals{},
+		"ReportBurst": zonereport.Burst{},
+		"ReportHour":  zonereport.HourTotals{}, "ReportNear": zonereport.NearKey{}, "ReportStopped": zonereport.KeyTotals{},
 		"Resent": api.Resent{},
 		"Result": api.Result{}, "Results": api.Results{}, "Retention": service.Retention{},
 		"RetentionTask": service.RetentionTask{},
 		"SpanTotals":    service.SpanTotals{}, "Token": access.Credential{}, "Tokens": api.Tokens{},
 		"Totals": service.Totals{},
 		"Txn":    service.Txn{}, "Txns": service.HistoryPage{}, "Verdict": service.Verdict{}, "Webhook": webhook.Webhook{},
-		"WebhookRequest": api.WebhookRequest{}, "Webhooks": api.Webhooks{}, "ZoneReport": service.ZoneReport{},
+		"WebhookRequest": api.WebhookRequest{}, "Webhooks": api.Webhooks{}, "ZoneReport": zonereport.Report{},
 		"ZoneTotals": service.ZoneTotals{}, "Zones": api.Zones{},
 	} {
 		list[name] = reflect.TypeOf(value)

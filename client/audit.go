@@ -8,17 +8,17 @@ import (
 	"strconv"
 	"time"
 
-	"velocityd/service"
+	"velocityd/service/audit"
 )
 
-var _ service.AuditReader = (*Client)(nil)
+var _ audit.Reader = (*Client)(nil)
 
-// AuditEntries implements service.AuditReader. The token needs the scope history; one that is bound to zones gets the
+// AuditEntries implements audit.Reader. The token needs the scope history; one that is bound to zones gets the
 // entries of these zones alone.
-func (c *Client) AuditEntries(ctx context.Context, q service.AuditQuery) (service.AuditPage, error) {
+func (c *Client) AuditEntries(ctx context.Context, q audit.Query) (audit.Page, error) {
 	r := request{action: "read the audit", method: http.MethodGet}
 	if err := q.Validate(); err != nil {
-		return service.AuditPage{}, fmt.Errorf("%s: %w", r.action, err)
+		return audit.Page{}, fmt.Errorf("%s: %w", r.action, err)
 	}
 	values := url.Values{"limit": {strconv.Itoa(q.Limit)}}
 	for _, zone := range q.Zones {
@@ -42,5 +42,5 @@ func (c *Client) AuditEntries(ctx context.Context, q service.AuditQuery) (servic
 		values.Set("before", strconv.FormatUint(q.Cursor, 10))
 	}
 	r.path = "/v1/audit?" + values.Encode()
-	return ask[service.AuditPage](ctx, c, r)
+	return ask[audit.Page](ctx, c, r)
 }

@@ -16,6 +16,7 @@ import (
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/memory"
+	"velocityd/service/zonereport"
 	"velocityd/tools/servicetest"
 )
 
@@ -82,7 +83,7 @@ func TestClientKeepsTheContractOfZoneReports(t *testing.T) {
 		c := connect(t, serve(t, newHandler(m)))
 		return struct {
 			servicetest.TotalsSubject
-			service.ZoneReportStore
+			zonereport.Store
 		}{servicetest.TotalsThrough(m, c), c}
 	})
 }

@@ -8,18 +8,19 @@ import (
 	"strconv"
 
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
-var _ service.ZoneReportStore = (*Client)(nil)
+var _ zonereport.Store = (*Client)(nil)
 
-// ZoneReport implements service.ZoneReportStore. Of the zone it uses the ID alone. A service makes one report at a
+// ZoneReport implements zonereport.Store. Of the zone it uses the ID alone. A service makes one report at a
 // time: others wait, and get a service.ErrBusy after 25 seconds.
 func (c *Client) ZoneReport(
-	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
-) (service.ZoneReport, error) {
+	ctx context.Context, zone service.Zone, query zonereport.Query,
+) (zonereport.Report, error) {
 	r := request{action: fmt.Sprintf("make a report about zone %d", zone.ID), method: http.MethodGet}
 	if err := query.Validate(); err != nil {
-		return service.ZoneReport{}, fmt.Errorf("%s: %w", r.action, err)
+		return zonereport.Report{}, fmt.Errorf("%s: %w", r.action, err)
 	}
 	query = query.WithDefaults()
 	values := url.Values{"since": {query.Since.String()}, "until": {query.Until.String()}}
@@ -34,5 +35,5 @@ func (c *Client) ZoneReport(
 		}
 	}
 	r.path = zonePath(zone.ID) + "/report?" + values.Encode()
-	return askAbout(ctx, c, r, "zone", func(a service.ZoneReport) bool { return a.ZoneID == zone.ID })
+	return askAbout(ctx, c, r, "zone", func(a zonereport.Report) bool { return a.ZoneID == zone.ID })
 }

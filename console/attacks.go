@@ -13,6 +13,7 @@ import (
 	"velocityd/console/figure"
 	"velocityd/console/words"
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
 const (
@@ -34,7 +35,7 @@ type attacks struct {
 	Users, Addresses *service.Zone
 	Within           string // as lengths names it
 	Rows             int
-	ByUser, ByAddr   *service.ZoneReport
+	ByUser, ByAddr   *zonereport.Report
 	Networks         []network
 	Heat             []figure.Heat
 	Fault            string // why there is no report
@@ -77,7 +78,7 @@ func (a *attacks) choose(values url.Values) (err error) {
 		a.Within = given
 	}
 	if n, err := strconv.Atoi(values.Get("rows")); err == nil && n > 0 {
-		a.Rows = min(n, service.MaxZoneReportRows)
+		a.Rows = min(n, zonereport.MaxRows)
 	}
 	for _, field := range []struct {
 		name  string
@@ -124,7 +125,7 @@ func (a *attacks) Chosen() (zones []service.Zone) {
 // of both zones, so the second one has no more to look at in the time to which the first came.
 func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
 	until := v.Now().UTC()
-	query := service.ZoneReportQuery{
+	query := zonereport.Query{
 		Since: service.At(until.Add(-lengths()[a.Within])), Until: service.At(until),
 		Keys: attackKeys, MostRows: a.Rows,
 	}
@@ -137,12 +138,12 @@ func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
 			return err
 		}
 		a.ByUser = &report
-		query.Since, query.MostRows = report.From, service.MaxZoneReportRows
+		query.Since, query.MostRows = report.From, zonereport.MaxRows
 	}
 	if a.Addresses == nil {
 		return nil
 	}
-	query.UsersZone, query.AddressesZone, query.Keys = 0, 0, service.MaxZoneReportKeys
+	query.UsersZone, query.AddressesZone, query.Keys = 0, 0, zonereport.MaxKeys
 	report, err := v.api.ZoneReport(ctx, *a.Addresses, query)
 	if err != nil {
 		return err
@@ -167,7 +168,7 @@ func (v *visit) heat(ctx context.Context, zone service.Zone) (figure.Heat, error
 func (a *attacks) IsPair() bool { return a.ByUser != nil && a.ByUser.UsersZone != 0 }
 
 // First is the report that the page's first sentence is about.
-func (a *attacks) First() *service.ZoneReport { return cmp.Or(a.ByUser, a.ByAddr) }
+func (a *attacks) First() *zonereport.Report { return cmp.Or(a.ByUser, a.ByAddr) }
 
 // Sentence says in words how bad it is. Lists end at attackKeys, and the sentence says so. Of a list that is empty it
 // speaks only if all that is kept of the time was looked at.
@@ -233,8 +234,8 @@ func (a *attacks) Path(rows int) string {
 type attackers struct {
 	*attacks
 	ZoneID, OtherID int64 // OtherID is the zone of the keys that Bursts try, or are tried from
-	Report          *service.ZoneReport
-	Bursts          []service.Burst
+	Report          *zonereport.Report
+	Bursts          []zonereport.Burst
 }
 
 // Sprays are the addresses that try many users.
@@ -266,11 +267,11 @@ func (a attackers) Origin(key string) *service.Origin {
 }
 
 // Shown are the keys that were stopped most.
-func (a attackers) Shown() []service.KeyTotals {
+func (a attackers) Shown() []zonereport.KeyTotals {
 	return a.Report.Stopped[:min(len(a.Report.Stopped), shownKeys)]
 }
 
 // ShownNear are the keys that came nearest to the limit.
-func (a attackers) ShownNear() []service.NearKey {
+func (a attackers) ShownNear() []zonereport.NearKey {
 	return a.Report.Near[:min(len(a.Report.Near), shownKeys)]
 }

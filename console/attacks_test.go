@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
 // ZoneReport is that of the store, or ErrBusy.
 func (p *place) ZoneReport(
-	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
-) (service.ZoneReport, error) {
+	ctx context.Context, zone service.Zone, query zonereport.Query,
+) (zonereport.Report, error) {
 	if p.busy {
-		return service.ZoneReport{}, fmt.Errorf("%w: other reports are being made", service.ErrBusy)
+		return zonereport.Report{}, fmt.Errorf("%w: other reports are being made", service.ErrBusy)
 	}
 	return p.Store.ZoneReport(ctx, zone, query)
 }

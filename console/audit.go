@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"velocityd/console/settings"
-	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // auditPerPage is how many entries a page of the audit has.
@@ -26,7 +26,7 @@ type auditList struct {
 
 // auditRow is something that somebody has done.
 type auditRow struct {
-	service.AuditEntry
+	audit.Entry
 	Deed    string // in words
 	Changes []settings.Difference
 	Key     string // of a bucket; "" if it is about none
@@ -37,7 +37,7 @@ func (v *visit) audit() error {
 	asked := v.r.URL.Query()
 	list := auditList{
 		Zone: asked.Get("zone"), Subject: asked.Get("subject"), Action: asked.Get("action"), By: asked.Get("by"),
-		Within: asked.Get("within"), Subjects: service.AuditSubjects(), Actions: service.AuditActions(),
+		Within: asked.Get("within"), Subjects: audit.Subjects(), Actions: audit.Actions(),
 	}
 	query, err := list.query(asked, v.Now())
 	if err != nil {
@@ -59,8 +59,8 @@ func (v *visit) audit() error {
 }
 
 // query returns the question for the filters of an address. One that cannot be read is an error, as in the history.
-func (l auditList) query(asked url.Values, now time.Time) (service.AuditQuery, error) {
-	q := service.AuditQuery{By: l.By, Limit: auditPerPage}
+func (l auditList) query(asked url.Values, now time.Time) (audit.Query, error) {
+	q := audit.Query{By: l.By, Limit: auditPerPage}
 	if l.Zone != "" {
 		zone, err := strconv.ParseInt(l.Zone, 10, 32)
 		if err != nil {
@@ -85,8 +85,8 @@ func (l auditList) query(asked url.Values, now time.Time) (service.AuditQuery, e
 	return q, nil
 }
 
-func auditRowOf(e service.AuditEntry) auditRow {
-	row := auditRow{AuditEntry: e, Deed: deedInWords(e), Changes: settings.ChangesOf(e)}
+func auditRowOf(e audit.Entry) auditRow {
+	row := auditRow{Entry: e, Deed: deedInWords(e), Changes: settings.ChangesOf(e)}
 	for _, m := range settings.MembersOf(e.After) {
 		if e.Subject == "bucket" && m.Name == "bucket_key" {
 			row.Key = m.Text
@@ -96,7 +96,7 @@ func auditRowOf(e service.AuditEntry) auditRow {
 }
 
 // deedInWords returns what an entry says was done.
-func deedInWords(e service.AuditEntry) string {
+func deedInWords(e audit.Entry) string {
 	done := map[string]string{
 		"insert": "made", "update": "changed", "delete": "deleted", "release": "released", "export": "exported",
 		"erase": "erased",

@@ -13,20 +13,21 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/audit"
 )
 
-// AuditEntries implements service.AuditReader with the entries that a test gives.
-func (p *place) AuditEntries(ctx context.Context, q service.AuditQuery) (service.AuditPage, error) {
+// AuditEntries implements audit.Reader with the entries that a test gives.
+func (p *place) AuditEntries(ctx context.Context, q audit.Query) (audit.Page, error) {
 	if p.audit == nil {
 		return p.Store.AuditEntries(ctx, q)
 	}
-	var behind []service.AuditEntry
+	var behind []audit.Entry
 	for _, e := range p.audit {
 		if q.Cursor == 0 || e.ID < q.Cursor {
 			behind = append(behind, e)
 		}
 	}
-	return service.NewAuditPage(q, behind, len(behind)+1), nil
+	return audit.NewPage(q, behind, len(behind)+1), nil
 }
 
 // state is a row of a zone as the audit has it.
@@ -44,7 +45,7 @@ func audited(t *testing.T) *place {
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 50, Window: time.Minute})
 	at := time.Date(2020, 11, 27, 10, 0, 0, 0, time.UTC)
-	p.audit = []service.AuditEntry{
+	p.audit = []audit.Entry{
 		{
 			ID: 9, At: service.At(at), Principal: "eve " + hostile, Subject: "zone", Action: "update", ZoneID: 1,
 			Before: state(9), After: state(50),

@@ -17,6 +17,7 @@ import (
 	"velocityd/handlers/admission"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/audit"
 	"velocityd/service/memory"
 	"velocityd/tools/servicetest"
 )
@@ -26,11 +27,11 @@ type place struct {
 	*memory.Store
 	credentials *servicetest.Credentials
 	server      *httptest.Server
-	backtests   handlers.Backtests   // nil: there are none
-	examine     service.Examine      // nil: there is none
-	audit       []service.AuditEntry // the newest first; nil: that of the store
-	proxies     admission.Proxies    // that the interface believes
-	busy        bool                 // reports are
+	backtests   handlers.Backtests // nil: there are none
+	examine     service.Examine    // nil: there is none
+	audit       []audit.Entry      // the newest first; nil: that of the store
+	proxies     admission.Proxies  // that the interface believes
+	busy        bool               // reports are
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
 }

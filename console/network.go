@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
 // mostNetworks bounds the networks that a page shows.
@@ -27,7 +28,7 @@ type network struct {
 }
 
 // networksOf puts the stopped addresses of a report together by network, those with the most stopped attempts first.
-func networksOf(report service.ZoneReport) []network {
+func networksOf(report zonereport.Report) []network {
 	byName := map[string]*network{}
 	for _, key := range report.Stopped {
 		name, country := networkOf(key.Key, report.Origins[key.Key])

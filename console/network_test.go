@@ -4,15 +4,16 @@ import (
 	"testing"
 
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
 func TestNetworksAreThoseOfTheFileOrPrefixes(t *testing.T) {
 	t.Parallel()
-	stopped := func(key string, n int64) service.KeyTotals {
-		return service.KeyTotals{Key: key, Totals: service.Totals{WouldBlock: n}}
+	stopped := func(key string, n int64) zonereport.KeyTotals {
+		return zonereport.KeyTotals{Key: key, Totals: service.Totals{WouldBlock: n}}
 	}
-	got := networksOf(service.ZoneReport{
-		Stopped: []service.KeyTotals{
+	got := networksOf(zonereport.Report{
+		Stopped: []zonereport.KeyTotals{
 			stopped("192.0.2.1", 3), stopped("192.0.2.200", 4), stopped("2001:db8:1:2::/64", 2), stopped("2001:db8:1:3::/64", 2),
 			stopped("198.51.100.1", 1), stopped("10.0.0.0/8", 1), stopped("a pseudonym", 1),
 		},

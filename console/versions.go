@@ -11,6 +11,7 @@ import (
 	"velocityd/console/settings"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/audit"
 	"velocityd/service/lint"
 	"velocityd/service/undo"
 )
@@ -26,7 +27,7 @@ type versionList struct {
 }
 
 type version struct {
-	service.AuditEntry
+	audit.Entry
 	Changes []settings.Difference
 	CanBack bool // there was a zone before
 }
@@ -38,7 +39,7 @@ func (v *visit) versions() error {
 		return v.unknown()
 	}
 	before, _ := strconv.ParseUint(v.r.URL.Query().Get("before"), 10, 64) // 0 is the newest page
-	page, err := v.api.AuditEntries(v.r.Context(), service.AuditQuery{
+	page, err := v.api.AuditEntries(v.r.Context(), audit.Query{
 		Zones: []int64{int64(id)}, Subjects: []string{"zone"}, Cursor: before, Limit: auditPerPage,
 	})
 	if err != nil {
@@ -53,8 +54,8 @@ func (v *visit) versions() error {
 
 // versionOf returns an entry with the settings that it changed in words, or as they stand in the audit if it is older
 // than these.
-func versionOf(e service.AuditEntry) version {
-	found := version{AuditEntry: e, CanBack: len(e.Before) > 0, Changes: settings.ChangesOf(e)}
+func versionOf(e audit.Entry) version {
+	found := version{Entry: e, CanBack: len(e.Before) > 0, Changes: settings.ChangesOf(e)}
 	was, err := service.ZoneOfState(e.ZoneID, e.Before)
 	is, err2 := service.ZoneOfState(e.ZoneID, e.After)
 	if err == nil && err2 == nil {
@@ -66,7 +67,7 @@ func versionOf(e service.AuditEntry) version {
 // restoration is the content of the page that shows what putting a zone back would do.
 type restoration struct {
 	ID, Revision int64 // Revision is 0 if the zone does not exist now
-	Change       service.AuditEntry
+	Change       audit.Entry
 	Wanted       service.Zone
 	Changes      []settings.Difference
 	Overrides    []service.Override
@@ -96,7 +97,7 @@ func (v *visit) restoration() (r restoration, err error) {
 	if err != nil {
 		return r, err
 	}
-	edits := make([]service.Edit, len(entries))
+	edits := make([]audit.Edit, len(entries))
 	for i, e := range entries {
 		if edits[i], err = e.Edit(); err != nil {
 			return r, fmt.Errorf("change %d: %w", e.ID, err)
@@ -136,8 +137,8 @@ func (v *visit) restoration() (r restoration, err error) {
 }
 
 // entriesSince returns a change of a zone or its overrides and the later ones, in their order.
-func (v *visit) entriesSince(zone int64, change uint64) (entries []service.AuditEntry, err error) {
-	q := service.AuditQuery{Zones: []int64{zone}, Subjects: []string{"zone", "override"}, Limit: service.MaxAuditPage}
+func (v *visit) entriesSince(zone int64, change uint64) (entries []audit.Entry, err error) {
+	q := audit.Query{Zones: []int64{zone}, Subjects: []string{"zone", "override"}, Limit: audit.MaxPage}
 	for range mostAuditPages {
 		page, err := v.api.AuditEntries(v.r.Context(), q)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"velocityd/console/figure"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/audit"
 )
 
 // zonesPerPage bounds the zones whose totals and newest changes one page asks for.
@@ -24,7 +25,7 @@ type zoneRow struct {
 	Zone service.Zone
 	Day  day
 	// Last is its newest change, or nil if the audit has none.
-	Last *service.AuditEntry
+	Last *audit.Entry
 }
 
 // day is the last 24 hours of a zone that have begun, the present one included, so that its numbers can be repeated by
@@ -70,12 +71,12 @@ func (v *visit) zones() error {
 }
 
 // lastChange returns the newest change of a zone, or nil if the audit has none or the reader may not see it.
-func (v *visit) lastChange(zone int64) (last *service.AuditEntry, err error) {
+func (v *visit) lastChange(zone int64) (last *audit.Entry, err error) {
 	if !v.may(access.ScopeHistory) {
 		return last, nil
 	}
 	page, err := v.api.AuditEntries(v.r.Context(),
-		service.AuditQuery{Zones: []int64{zone}, Subjects: []string{"zone"}, Limit: 1})
+		audit.Query{Zones: []int64{zone}, Subjects: []string{"zone"}, Limit: 1})
 	if len(page.Entries) > 0 {
 		last = &page.Entries[0]
 	}

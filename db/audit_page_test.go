@@ -15,6 +15,7 @@ import (
 	"velocityd/db/session"
 	"velocityd/migrations/roles"
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/tools/enginetest"
 )
 
@@ -34,7 +35,7 @@ func TestAuditHasRowBeforeAndAfterEachChange(t *testing.T) {
 		if err := store.Release(ctx, user("alice"), "bob", "called us"); err != nil {
 			t.Fatal(err)
 		}
-		read := func(q service.AuditQuery) (done []string, next uint64) {
+		read := func(q audit.Query) (done []string, next uint64) {
 			t.Helper()
 			page, err := store.Records.AuditEntries(ctx, q)
 			if err != nil {
@@ -51,25 +52,25 @@ func TestAuditHasRowBeforeAndAfterEachChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, c := range map[string]struct {
-			query service.AuditQuery
+			query audit.Query
 			want  []string
 		}{
-			"all":          {service.AuditQuery{Limit: 9}, all},
-			"of a zone":    {service.AuditQuery{Zones: []int64{1}, Limit: 9}, []string{all[0], all[2], all[3]}},
-			"of two zones": {service.AuditQuery{Zones: []int64{1, 2}, Limit: 9}, []string{all[0], all[2], all[3]}},
-			"by a person":  {service.AuditQuery{By: "ann", Limit: 9}, all[2:]},
-			"of tokens":    {service.AuditQuery{Subjects: []string{"token"}, Limit: 9}, all[1:2]},
-			"updates":      {service.AuditQuery{Actions: []string{"update"}, Limit: 9}, all[2:3]},
-			"so far":       {service.AuditQuery{Since: now.Add(-time.Hour), Until: now.Add(time.Hour), Limit: 9}, all},
-			"long ago":     {service.AuditQuery{Until: now.Add(-time.Hour), Limit: 9}, nil},
-			"later":        {service.AuditQuery{Since: now.Add(time.Hour), Limit: 9}, nil},
+			"all":          {audit.Query{Limit: 9}, all},
+			"of a zone":    {audit.Query{Zones: []int64{1}, Limit: 9}, []string{all[0], all[2], all[3]}},
+			"of two zones": {audit.Query{Zones: []int64{1, 2}, Limit: 9}, []string{all[0], all[2], all[3]}},
+			"by a person":  {audit.Query{By: "ann", Limit: 9}, all[2:]},
+			"of tokens":    {audit.Query{Subjects: []string{"token"}, Limit: 9}, all[1:2]},
+			"updates":      {audit.Query{Actions: []string{"update"}, Limit: 9}, all[2:3]},
+			"so far":       {audit.Query{Since: now.Add(-time.Hour), Until: now.Add(time.Hour), Limit: 9}, all},
+			"long ago":     {audit.Query{Until: now.Add(-time.Hour), Limit: 9}, nil},
+			"later":        {audit.Query{Since: now.Add(time.Hour), Limit: 9}, nil},
 		} {
 			if got, next := read(c.query); !slices.Equal(got, c.want) || next != 0 {
 				t.Errorf("%s: %q, and on from %d, want %q", name, got, next, c.want)
 			}
 		}
 		var paged []string
-		for q := (service.AuditQuery{Limit: 1}); ; {
+		for q := (audit.Query{Limit: 1}); ; {
 			got, next := read(q)
 			if paged = append(paged, got...); next == 0 {
 				break
@@ -86,7 +87,7 @@ func TestAuditHasRowBeforeAndAfterEachChange(t *testing.T) {
 // holdsStates holds the update of the zone against the one that was made.
 func (f form) holdsStates(ctx context.Context, t *testing.T, store *Store) {
 	t.Helper()
-	page, err := store.Records.AuditEntries(ctx, service.AuditQuery{Actions: []string{"update"}, Limit: 1})
+	page, err := store.Records.AuditEntries(ctx, audit.Query{Actions: []string{"update"}, Limit: 1})
 	if err != nil || len(page.Entries) != 1 {
 		t.Fatal(page, err)
 	}

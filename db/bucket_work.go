@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"time"
 
 	"velocityd/db/records"
@@ -59,12 +58,10 @@ func (e bucketWork) readSettings(r *session.Reading) {
 func (e bucketWork) send(ctx context.Context, r *session.Reading) error {
 	err := r.Send(ctx, e.conn)
 	if err == nil && e.now.IsZero() {
-		err = errNoClock
+		err = session.ErrNoClock
 	}
 	return err
 }
-
-var errNoClock = errors.New("schema_migrations has no row to read the clock with")
 
 // readExceptions reads the overrides of the buckets in some zones, whose settings are read. The
 // lengths of the networks that an ip zone has overrides of are known only after a first reading.

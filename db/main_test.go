@@ -12,6 +12,7 @@ import (
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/explain"
+	"velocityd/service/zonereport"
 	"velocityd/tools/enginetest"
 	"velocityd/tools/servicetest"
 )
@@ -146,8 +147,8 @@ func (b bench) History(ctx context.Context, query service.HistoryQuery) (service
 }
 
 func (b bench) ZoneReport(
-	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
-) (service.ZoneReport, error) {
+	ctx context.Context, zone service.Zone, query zonereport.Query,
+) (zonereport.Report, error) {
 	return b.store.ZoneReport(ctx, zone, query)
 }
 

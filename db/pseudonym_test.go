@@ -13,13 +13,13 @@ import (
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/tools/enginetest"
-	"velocityd/tools/servicetest"
+	"velocityd/tools/servicetest/timeline"
 )
 
 func TestWindowsStayExactWhileSecretKeysRotate(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		for name, zone := range servicetest.RotationZones() {
+		for name, zone := range timeline.RotationZones() {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t, engine.Database(t))
@@ -27,7 +27,7 @@ func TestWindowsStayExactWhileSecretKeysRotate(t *testing.T) {
 					*Store
 					service.ZoneLister
 				}{b.store, b.store.Records}
-				servicetest.ExerciseRotation(t, rotated, b, zone, 1)
+				timeline.ExerciseRotation(t, rotated, b, zone, 1)
 				if n := b.Count(
 					t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key NOT LIKE 'hmac:k_:%'"); n > 0 {
 					t.Errorf("%d clear keys among the lock rows", n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/inspection"
 	"velocityd/db/session"
 	"velocityd/internal/engine"
 	"velocityd/service"
@@ -236,3 +237,18 @@ func (p *Probe) list(ctx context.Context, columns int, statement string) (rows [
 // IsHeldUp says that the look that ended in an error of a Probe waited for a lock: it says nothing of the database's
 // fitness.
 func IsHeldUp(err error) bool { return session.IsNumber(err, session.NumberLockWait) }
+
+// Inspect looks at the database as it is, at the server's settings, at the account's grants, and at the plans of the
+// statements of a batch. It reads no txn but the oldest, and changes nothing. Errors are those of look-ups.
+func (p *Probe) Inspect(ctx context.Context) (found inspection.Result, err error) {
+	err = p.onConn(ctx, func(ctx context.Context, conn *session.Conn) (err error) {
+		if found, err = inspection.Read(ctx, conn, p.keyspace); err == nil {
+			found.Plans = inspection.Plans(ctx, conn, readings(conn))
+		}
+		return err
+	})
+	if err != nil {
+		return inspection.Result{}, fmt.Errorf("inspect database: %w", session.LookupError(err))
+	}
+	return found, nil
+}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
-	"unicode"
 
 	"velocityd/db/session"
 	"velocityd/service"
@@ -64,11 +63,11 @@ func obstacleIn(packet string, answered int, err error) obstacle {
 				answered--
 			}
 		case verb == "CALL":
-			return obstacle{right: "EXECUTE", object: "procedure " + nameBehind(statement, "CALL "), error: err}
+			return obstacle{right: "EXECUTE", object: "procedure " + session.NameBehind(statement, "CALL "), error: err}
 		case strings.HasSuffix(statement, "FOR UPDATE SKIP LOCKED"):
-			return obstacle{right: "SELECT, UPDATE", object: "table " + nameBehind(statement, "FROM "), error: err}
+			return obstacle{right: "SELECT, UPDATE", object: "table " + session.NameBehind(statement, "FROM "), error: err}
 		default:
-			table := nameBehind(
+			table := session.NameBehind(
 				statement, map[string]string{"SELECT": "FROM ", "DELETE": "FROM ", "INSERT": "INTO ", "UPDATE": "UPDATE "}[verb])
 			if table != "" {
 				return obstacle{right: verb, object: "table " + table, error: err}
@@ -76,19 +75,6 @@ func obstacleIn(packet string, answered int, err error) obstacle {
 		}
 	}
 	return obstacle{error: err}
-}
-
-// nameBehind returns the name that stands behind some words of a statement, or "" if the words are not there.
-func nameBehind(statement, words string) string {
-	_, rest, isThere := strings.Cut(statement, words)
-	if !isThere || words == "" {
-		return ""
-	}
-	end := strings.IndexFunc(rest, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) })
-	if end < 0 {
-		return rest
-	}
-	return rest[:end]
 }
 
 // nobodysBucket returns a bucket that no other session names, of a zone that does not exist: a zone has an id of 1 or
@@ -227,4 +213,20 @@ func record(ctx context.Context, conn *session.Conn) error {
 	b.reset(&r.Packet)
 	r.SQL("ROLLBACK")
 	return r.ask(ctx, conn)
+}
+
+// readings returns what a batch reads, as a packet. The buckets are of two zones, because an engine looks a single row
+// up before it says how it would.
+func readings(conn *session.Conn) (packet string) {
+	buckets := []service.Bucket{nobodysBucket(), nobodysBucket()}
+	buckets[1].ZoneID--
+	b := rehearsal(conn, buckets)
+	for i := range b.of {
+		b.of[i].hasSecret = false // imprints are looked for bucket by bucket
+	}
+	b.known.present, b.known.supposed = b.zoneIDs, b.now
+	var r session.Reading
+	b.lock(&r, b.buckets, ";")
+	b.read(&r)
+	return string(r.Text)
 }

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,7 +34,7 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 		return fmt.Errorf("%w: %w", session.ErrUnlisted, unlisted)
 	}
 	var err error
-	if !slices.ContainsFunc(shards, func(s Shard) bool { return !s.IsServing }) {
+	if !slices.ContainsFunc(shards, func(s session.Shard) bool { return !s.IsServing }) {
 		err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *session.Conn) error {
 			return p.proveAll(ctx, conn, reports)
 		})
@@ -107,9 +106,9 @@ func isOfGate(err error) bool {
 }
 
 // listShards returns the shards of the buckets, as vtgate sees them.
-func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
+func (p *Probe) listShards(ctx context.Context) (shards []session.Shard, err error) {
 	err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *session.Conn) (err error) {
-		if shards, err = readShardStates(ctx, conn); err != nil {
+		if shards, err = conn.ShardStates(ctx); err != nil {
 			return err
 		}
 		names := make([]string, len(shards))
@@ -126,7 +125,7 @@ func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
 
 // proveEach asks the shards one by one, and returns the names of those that do not work. lastErr
 // is that of the last one that has a primary and yet does not work.
-func (p *Probe) proveEach(ctx context.Context, shards []Shard, reports bool) (lost []string, lastErr error) {
+func (p *Probe) proveEach(ctx context.Context, shards []session.Shard, reports bool) (lost []string, lastErr error) {
 	for _, shard := range shards {
 		if shard.IsServing {
 			err := p.proveShard(ctx, shard.Name, reports)
@@ -152,38 +151,6 @@ func (p *Probe) proveShard(ctx context.Context, name string, reports bool) error
 	bucket := bucketOn(ranges, min(len(start), 1))
 	return p.onConnFor(ctx, shardPatience, func(ctx context.Context, conn *session.Conn) error {
 		return proveBuckets(ctx, conn, []service.Bucket{bucket}, reports)
-	})
-}
-
-// Shard is a shard of the buckets, as vtgate sees it.
-type Shard struct {
-	Name      string // such as -80
-	IsServing bool   // it has a primary that takes queries
-	Replicas  int    // that serve
-}
-
-// readShardStates returns the shards of the buckets, in order.
-func readShardStates(ctx context.Context, conn *session.Conn) ([]Shard, error) {
-	names, err := conn.ShardNames(ctx)
-	if err != nil {
-		return nil, err
-	}
-	shards := make([]Shard, len(names))
-	for i, name := range slices.Sorted(slices.Values(names)) {
-		shards[i].Name = name
-	}
-	return shards, conn.Each(ctx, 5, "SHOW VITESS_TABLETS", func(row []driver.Value) error {
-		const keyspaceAt, shardAt, typeAt, stateAt = 1, 2, 3, 4
-		at := slices.IndexFunc(shards, func(s Shard) bool { return s.Name == session.Text(row[shardAt]) })
-		if at < 0 || session.Text(row[keyspaceAt]) != conn.Shards.Keyspace || session.Text(row[stateAt]) != "SERVING" {
-			return nil
-		}
-		if session.Text(row[typeAt]) == "PRIMARY" {
-			shards[at].IsServing = true
-		} else {
-			shards[at].Replicas++
-		}
-		return nil
 	})
 }
 

@@ -80,8 +80,8 @@ func seedsThatDiffered() []uint64 {
 	return []uint64{1795890439478160382}
 }
 
-// timeline is a random history that twins live through together.
-type timeline struct {
+// twinTimeline is a random history that twins live through together.
+type twinTimeline struct {
 	twins   []*twin // Go's, and SQL's
 	random  *rand.Rand
 	past    []string // what happened
@@ -102,8 +102,8 @@ type timeline struct {
 	lostClock bool
 }
 
-func newTimeline(twins []*twin, seed uint64, firstZone int64) *timeline {
-	l := &timeline{
+func newTimeline(twins []*twin, seed uint64, firstZone int64) *twinTimeline {
+	l := &twinTimeline{
 		twins: twins, random: rand.New(rand.NewPCG(seed, 1)), first: firstZone,
 		zones: map[int64]service.Zone{},
 		keys: [3][]string{
@@ -124,7 +124,7 @@ func newTimeline(twins []*twin, seed uint64, firstZone int64) *timeline {
 	return l
 }
 
-func (l *timeline) live(t *testing.T) {
+func (l *twinTimeline) live(t *testing.T) {
 	const steps = 30
 	defer func() {
 		if t.Failed() {
@@ -158,7 +158,7 @@ func (l *timeline) live(t *testing.T) {
 }
 
 // forget removes what the twins have of the timeline.
-func (l *timeline) forget(t *testing.T) {
+func (l *twinTimeline) forget(t *testing.T) {
 	t.Helper()
 	for _, w := range l.twins {
 		clearZones(t, w.SQL, l.first, l.lastZone())
@@ -166,7 +166,7 @@ func (l *timeline) forget(t *testing.T) {
 	}
 }
 
-func (l *timeline) step(t *testing.T) {
+func (l *twinTimeline) step(t *testing.T) {
 	t.Helper()
 	kind := l.random.IntN(24)
 	if l.steady && kind < 7 {
@@ -199,16 +199,16 @@ func (l *timeline) step(t *testing.T) {
 
 func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
 
-func (l *timeline) note(format string, args ...any) {
+func (l *twinTimeline) note(format string, args ...any) {
 	l.past = append(l.past, fmt.Sprintf(format, args...))
 }
 
-func (l *timeline) lastZone() int64 { return l.first + 2 }
+func (l *twinTimeline) lastZone() int64 { return l.first + 2 }
 
-func (l *timeline) zoneID() int64 { return l.first + l.random.Int64N(3) }
+func (l *twinTimeline) zoneID() int64 { return l.first + l.random.Int64N(3) }
 
 // bucket returns one whose key is as its zone writes keys: procedures refuse others.
-func (l *timeline) bucket() service.Bucket {
+func (l *twinTimeline) bucket() service.Bucket {
 	place := pick[int64](l.random, 0, 1, 2, 2)
 	for {
 		b := service.Bucket{ZoneID: l.first + place, Key: pick(l.random, l.keys[place]...)}
@@ -219,12 +219,12 @@ func (l *timeline) bucket() service.Bucket {
 }
 
 // isNormal reports whether a zone has such a key. A zone that is not there has any.
-func (l *timeline) isNormal(b service.Bucket) bool {
+func (l *twinTimeline) isNormal(b service.Bucket) bool {
 	key, err := l.zones[b.ZoneID].Keys.Normalize(b.Key)
 	return err == nil && key == b.Key
 }
 
-func (l *timeline) setClock(t *testing.T, now time.Time) {
+func (l *twinTimeline) setClock(t *testing.T, now time.Time) {
 	t.Helper()
 	l.note("the clock says %s", now.Format(session.InstantFormat))
 	l.now = now
@@ -234,7 +234,7 @@ func (l *timeline) setClock(t *testing.T, now time.Time) {
 }
 
 // turnClock goes on, to the edge of something to the microsecond, or back.
-func (l *timeline) turnClock(t *testing.T) {
+func (l *twinTimeline) turnClock(t *testing.T) {
 	t.Helper()
 	now := l.now.Add(time.Duration(l.random.IntN(40)) * time.Second)
 	switch {
@@ -249,7 +249,7 @@ func (l *timeline) turnClock(t *testing.T) {
 }
 
 // edge returns an instant at which something ends: a span after an instant, or a period of a zone.
-func (l *timeline) edge() time.Time {
+func (l *twinTimeline) edge() time.Time {
 	if zone, exists := l.zones[l.zoneID()]; exists && !zone.Calendar.IsNone() {
 		begin, end := zone.Calendar.Bounds(pick(l.random, append(l.instants, l.now)...))
 		return pick(l.random, begin, end, end)
@@ -258,7 +258,7 @@ func (l *timeline) edge() time.Time {
 }
 
 // report reports a few outcomes in one call, some of them again.
-func (l *timeline) report(t *testing.T) {
+func (l *twinTimeline) report(t *testing.T) {
 	t.Helper()
 	if len(l.reported) == 0 {
 		return
@@ -284,7 +284,7 @@ func (l *timeline) report(t *testing.T) {
 	}
 }
 
-func (l *timeline) compareRows(t *testing.T) {
+func (l *twinTimeline) compareRows(t *testing.T) {
 	t.Helper()
 	var lines [2][]string
 	for side, w := range l.twins {
@@ -296,10 +296,10 @@ func (l *timeline) compareRows(t *testing.T) {
 }
 
 // attemptName returns an attempt id. Those that begin otherwise other tests delete from a cluster.
-func (l *timeline) attemptName(n any) string { return fmt.Sprintf("cluster-t%d-%v", l.first, n) }
+func (l *twinTimeline) attemptName(n any) string { return fmt.Sprintf("cluster-t%d-%v", l.first, n) }
 
 // check asks a random batch, in one of the ways that each twin has.
-func (l *timeline) check(t *testing.T) {
+func (l *twinTimeline) check(t *testing.T) {
 	t.Helper()
 	if l.random.IntN(8) > 0 {
 		l.setClock(t, l.now.Add(time.Millisecond))
@@ -356,7 +356,7 @@ func isOfToday(decisions []service.Decision) bool {
 }
 
 // answered remembers the buckets that an attempt has now. It may have begun anew with others.
-func (l *timeline) answered(check service.Check) {
+func (l *twinTimeline) answered(check service.Check) {
 	for i := range l.attempts {
 		if l.attempts[i].AttemptID == check.AttemptID {
 			l.attempts[i].Buckets = slices.Clone(check.Buckets)

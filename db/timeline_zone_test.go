@@ -12,7 +12,7 @@ import (
 )
 
 // calendar returns a random calendar: none most of the time.
-func (l *timeline) calendar() service.Calendar {
+func (l *twinTimeline) calendar() service.Calendar {
 	if l.random.IntN(2) == 0 {
 		return service.Calendar{}
 	}
@@ -26,7 +26,7 @@ func (l *timeline) calendar() service.Calendar {
 }
 
 // editZone sets all of a zone at random.
-func (l *timeline) editZone(t *testing.T, id int64) {
+func (l *twinTimeline) editZone(t *testing.T, id int64) {
 	t.Helper()
 	r := l.random
 	zone := service.Zone{
@@ -69,7 +69,7 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 	}
 }
 
-func (l *timeline) deleteZone(t *testing.T) {
+func (l *twinTimeline) deleteZone(t *testing.T) {
 	t.Helper()
 	id := l.zoneID()
 	l.note("zone %d is deleted", id)
@@ -80,7 +80,7 @@ func (l *timeline) deleteZone(t *testing.T) {
 }
 
 // override sets a random one, or removes those of a zone.
-func (l *timeline) override(t *testing.T) {
+func (l *twinTimeline) override(t *testing.T) {
 	t.Helper()
 	bucket := l.bucket()
 	zone, exists := l.zones[bucket.ZoneID]
@@ -123,7 +123,7 @@ func (l *timeline) override(t *testing.T) {
 
 // fill leaves as many txns as a bucket had when its limit was wider or the clock
 // another one.
-func (l *timeline) fill(t *testing.T) {
+func (l *twinTimeline) fill(t *testing.T) {
 	t.Helper()
 	bucket := l.bucket()
 	span := pick(l.random, time.Microsecond, time.Second, time.Minute, time.Hour)
@@ -140,7 +140,7 @@ func (l *timeline) fill(t *testing.T) {
 
 // crowd leaves more txns than a batch counts twice in the buckets of the zone whose rate
 // is high, and no more than its rate.
-func (l *timeline) crowd(t *testing.T) {
+func (l *twinTimeline) crowd(t *testing.T) {
 	t.Helper()
 	zone := l.zones[l.lastZone()]
 	if zone.Rate <= mostListed {
@@ -155,7 +155,7 @@ func (l *timeline) crowd(t *testing.T) {
 	}
 }
 
-func (l *timeline) leave(t *testing.T, bucket service.Bucket, instants []time.Time) {
+func (l *twinTimeline) leave(t *testing.T, bucket service.Bucket, instants []time.Time) {
 	t.Helper()
 	l.note("%+v has %d txns", bucket, len(instants))
 	l.instants = append(l.instants, instants[0], instants[len(instants)-1])
@@ -165,7 +165,7 @@ func (l *timeline) leave(t *testing.T, bucket service.Bucket, instants []time.Ti
 }
 
 // clean removes what a cleaner may: lock rows, and attempts that mean nothing.
-func (l *timeline) clean(t *testing.T) {
+func (l *twinTimeline) clean(t *testing.T) {
 	t.Helper()
 	bucket := l.bucket()
 	l.note("a cleaner takes the lock row of %+v", bucket)
@@ -175,7 +175,7 @@ func (l *timeline) clean(t *testing.T) {
 	}
 }
 
-func (l *timeline) release(t *testing.T) {
+func (l *twinTimeline) release(t *testing.T) {
 	t.Helper()
 	bucket := l.bucket()
 	var kinds []string
@@ -189,7 +189,7 @@ func (l *timeline) release(t *testing.T) {
 }
 
 // peek looks into a bucket, whose newest txns are told apart by their ordinals.
-func (l *timeline) peek(t *testing.T) {
+func (l *twinTimeline) peek(t *testing.T) {
 	t.Helper()
 	bucket := l.bucket()
 	var seen [2]string
@@ -223,7 +223,7 @@ func (l *timeline) peek(t *testing.T) {
 
 // normalise says by which rule keys were normalised: the zones' own, or one that
 // some zone had once.
-func (l *timeline) normalise(checks []service.Check, stale bool) {
+func (l *twinTimeline) normalise(checks []service.Check, stale bool) {
 	for i, check := range checks {
 		rules := make([]service.KeyRule, len(check.Buckets))
 		for j, b := range check.Buckets {
@@ -236,7 +236,7 @@ func (l *timeline) normalise(checks []service.Check, stale bool) {
 	}
 }
 
-func (l *timeline) randomCheck() service.Check {
+func (l *twinTimeline) randomCheck() service.Check {
 	if len(l.attempts) > 0 && l.random.IntN(3) == 0 {
 		retry := pick(l.random, l.attempts...)
 		retry.Buckets = slices.Clone(retry.Buckets)
@@ -265,7 +265,7 @@ func (l *timeline) randomCheck() service.Check {
 	return check
 }
 
-func (l *timeline) randomBuckets() []service.Bucket {
+func (l *twinTimeline) randomBuckets() []service.Bucket {
 	var buckets []service.Bucket
 	for n := pick(l.random, 1, 1, 1, 2, 3, 5); len(buckets) < n; {
 		if more := l.bucket(); !slices.Contains(buckets, more) {

@@ -10,6 +10,7 @@ import (
 	"velocityd/db/session"
 	"velocityd/db/totals"
 	"velocityd/service"
+	"velocityd/service/zonereport"
 	"velocityd/tools/enginetest"
 	"velocityd/tools/servicetest"
 )
@@ -278,7 +279,7 @@ func TestReportCoversExactlyTxnsOfItsTime(t *testing.T) {
 		}
 		mark(t, d, at, days...)
 		store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})
-		for _, q := range []service.ZoneReportQuery{
+		for _, q := range []zonereport.Query{
 			{Since: service.At(begin.AddDate(0, 0, 40)), Until: service.At(begin.AddDate(0, 0, 41))},
 			{Since: service.At(begin.AddDate(0, 0, 40)), Until: service.At(begin.AddDate(0, 0, 41)), MostRows: 50},
 			{Since: service.At(begin.AddDate(0, 0, -9)), Until: service.At(begin.AddDate(1, 0, -10))},
@@ -301,7 +302,7 @@ func TestReportCoversExactlyTxnsOfItsTime(t *testing.T) {
 			}
 		}
 		// Of a zone without txns: it passes over those of others, but not to the begin of the year.
-		q := service.ZoneReportQuery{
+		q := zonereport.Query{
 			Since: service.At(begin.AddDate(0, 0, -9)), Until: service.At(begin.AddDate(1, 0, -10)),
 			MostRows: 1,
 		}

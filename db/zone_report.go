@@ -5,17 +5,18 @@ import (
 	"errors"
 
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
-var _ service.ZoneReportStore = (*Store)(nil)
+var _ zonereport.Store = (*Store)(nil)
 
-// ZoneReport implements service.ZoneReportStore.
+// ZoneReport implements zonereport.Store.
 func (s *Store) ZoneReport(
-	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
-) (service.ZoneReport, error) {
+	ctx context.Context, zone service.Zone, query zonereport.Query,
+) (zonereport.Report, error) {
 	report, err := s.History.ZoneReport(ctx, zone, query)
 	if err != nil {
-		return service.ZoneReport{}, err
+		return zonereport.Report{}, err
 	}
 	totals, err := s.Totals.ZoneTotals(ctx, zone.ID,
 		service.TotalsQuery{Since: report.Since, Until: report.Until, By: service.SpanHour})
@@ -23,7 +24,7 @@ func (s *Store) ZoneReport(
 	case errors.Is(err, service.ErrNotFound): // the zone is gone
 		return report, nil
 	case err != nil:
-		return service.ZoneReport{}, err
+		return zonereport.Report{}, err
 	}
 	return report.WithTotals(totals), nil
 }

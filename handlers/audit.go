@@ -11,6 +11,7 @@ import (
 
 	"velocityd/handlers/problem"
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // pathAudit is the path of listAudit.
@@ -47,12 +48,12 @@ func (s *server) listAudit(x *exchange) error {
 }
 
 // decodeAudit reads a query strictly.
-func decodeAudit(raw string) (service.AuditQuery, error) {
+func decodeAudit(raw string) (audit.Query, error) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return service.AuditQuery{}, problem.Invalid("The query is not percent-encoded correctly.")
+		return audit.Query{}, problem.Invalid("The query is not percent-encoded correctly.")
 	}
-	q := service.AuditQuery{Subjects: values[paramSubject], Actions: values[paramAction], By: values.Get(paramBy)}
+	q := audit.Query{Subjects: values[paramSubject], Actions: values[paramAction], By: values.Get(paramBy)}
 	if len(values[paramBy]) > 1 || values.Has(paramBy) && q.By == "" {
 		return q, problem.Invalid("by must be given once, and not be empty.")
 	}
@@ -65,10 +66,10 @@ func decodeAudit(raw string) (service.AuditQuery, error) {
 		return q, err
 	}
 	q.Zones, q.Since, q.Until, q.Cursor, q.Limit = h.Zones, h.Since, h.Until, h.Cursor, h.Limit
-	if q.Validate() != nil || len(q.Subjects) > len(service.AuditSubjects()) ||
-		len(q.Actions) > len(service.AuditActions()) {
+	if q.Validate() != nil || len(q.Subjects) > len(audit.Subjects()) ||
+		len(q.Actions) > len(audit.Actions()) {
 		return q, problem.Invalid(fmt.Sprintf("subject must be one of %s; action must be one of %s; limit must be 1 to %d.",
-			strings.Join(service.AuditSubjects(), ", "), strings.Join(service.AuditActions(), ", "), service.MaxAuditPage))
+			strings.Join(audit.Subjects(), ", "), strings.Join(audit.Actions(), ", "), audit.MaxPage))
 	}
 	return q, nil
 }

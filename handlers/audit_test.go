@@ -9,6 +9,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/audit"
 )
 
 func TestAuditIsPagedForZonesOfCaller(t *testing.T) {
@@ -28,7 +29,7 @@ func TestAuditIsPagedForZonesOfCaller(t *testing.T) {
 	list := func(headers []string, query string) (ids string, next uint64) {
 		t.Helper()
 		got := g.ask(t, http.MethodGet, "/v1/audit"+query, "", headers...)
-		page := read[service.AuditPage](t, got)
+		page := read[audit.Page](t, got)
 		for _, e := range page.Entries {
 			ids += fmt.Sprint(e.ID, e.Subject, e.ZoneID, " ")
 		}

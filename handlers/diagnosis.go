@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"velocityd/api"
-	"velocityd/service"
+	"velocityd/service/refresh"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 func (s *server) showDiagnosis(x *exchange) error {
 	ctx, cancel := context.WithTimeout(x.Request().Context(), diagnosisTimeout)
 	defer cancel()
-	isYoung := func(last *service.Reading[api.Diagnosis]) bool { return time.Since(last.Ended) < diagnosisAge }
+	isYoung := func(last *refresh.Reading[api.Diagnosis]) bool { return time.Since(last.Ended) < diagnosisAge }
 	made, err := s.diagnosis.Get(ctx, isYoung)
 	if err == nil {
 		err = made.Err

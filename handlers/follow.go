@@ -106,7 +106,7 @@ func sendEvents[T any](
 	var last time.Time // so that the first step tells the position
 	for step, err := range steps(ctx) {
 		if err == nil {
-			err = s.mayStill(w.x)
+			err = s.recheckCaller(w.x)
 		}
 		if err != nil {
 			return s.breakOff(w, endEvents, err)
@@ -134,8 +134,8 @@ func sendEvents[T any](
 	return nil
 }
 
-// mayStill returns an error if the credential of a caller does not hold any more, or not as it did.
-func (s *server) mayStill(x *exchange) error {
+// recheckCaller returns an error if the credential of a caller does not hold any more, or not as it did.
+func (s *server) recheckCaller(x *exchange) error {
 	if s.Auth.IsOpen() {
 		return nil
 	}

@@ -22,12 +22,12 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 	if s.AccessLog {
 		s.logAccess(x, took, answer, err)
 	}
-	isTold := false
+	isLogged := false
 	for _, fault := range x.asked.Faults(err, faultOf) {
 		if fault.Kind == admission.None || fault.Kind == admission.Refused && !x.isCall() && !x.isDenied(fault.Code) {
 			continue
 		}
-		isTold = true
+		isLogged = true
 		fault.Method, fault.Route = x.routeMethod(), x.route()
 		s.faults.Report(x.Request().Context(), fault, x.asked.ZoneIDs(), func() []slog.Attr {
 			attrs := x.appendRequest(nil, took)
@@ -37,7 +37,7 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 			return attrs
 		})
 	}
-	admission.NoteOf(x.Request().Context()).Answered(x.caller.Caller, isTold)
+	admission.LogEntryOf(x.Request().Context()).Answered(x.caller.Caller, isLogged)
 }
 
 // faultOf returns the fault that an error is, by its answer. ErrNotReady is none, because the owner
@@ -63,7 +63,7 @@ func faultOf(err error) admission.Fault {
 func (x *exchange) isDenied(code string) bool {
 	switch code {
 	case "unauthenticated", "missing_scope", "foreign_origin":
-		return admission.NoteOf(x.Request().Context()) == nil
+		return admission.LogEntryOf(x.Request().Context()) == nil
 	}
 	return false
 }
@@ -138,8 +138,8 @@ type Observed struct {
 	Err error
 }
 
-// refusedUnasked returns the code of a refusal that no check has counted.
-func (x *exchange) refusedUnasked(answer api.Problem) string {
+// uncountedRefusal returns the code of a refusal that no check has counted.
+func (x *exchange) uncountedRefusal(answer api.Problem) string {
 	if answer.Status < http.StatusInternalServerError && (x.isCheck() || x.isDenied(answer.Code)) &&
 		len(x.asked.Checks) == 0 {
 		return answer.Code

@@ -116,7 +116,7 @@ func (s *server) admit(x *exchange) error {
 	switch path := x.Path(); {
 	case isAlwaysAnswered(path):
 		return s.authorize(x)
-	case s.doors[path]:
+	case s.mounted[path]:
 		return nil
 	case isOfGateways(path):
 		err = s.origins.checkGate(x.Request(), s.Auth.IsOpen())

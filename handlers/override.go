@@ -229,7 +229,7 @@ func (r overrideRequest) limits() error {
 }
 
 func expiry(text string) (time.Time, error) {
-	at, ok := instant(text)
+	at, ok := parseInstant(text)
 	if !ok {
 		return time.Time{},
 			problem.InvalidField("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
@@ -237,8 +237,8 @@ func expiry(text string) (time.Time, error) {
 	return at, problem.PointAtField(service.ValidateExpiry(at))
 }
 
-// instant reads an instant by RFC 3339. It cuts off parts of a microsecond, because the store does.
-func instant(text string) (at time.Time, ok bool) {
+// parseInstant reads an instant by RFC 3339. It cuts off parts of a microsecond, because the store does.
+func parseInstant(text string) (at time.Time, ok bool) {
 	// time.Parse also accepts an hour of one digit, and a comma.
 	shape := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 	at, err := time.Parse(time.RFC3339, text)

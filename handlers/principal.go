@@ -61,17 +61,17 @@ func (s *server) client(r *http.Request) (netip.Addr, error) {
 	return client, nil
 }
 
-// holder names the caller whose share of places a request takes: his credential, or where nobody is asked who he is,
-// his address. It stays the same until the request has ended.
-func (s *server) holder(x *exchange) string {
-	if x.held == "" {
+// shareKeyOf names the caller whose share of places a request takes: his credential, or where nobody is asked who he
+// is, his address. It stays the same until the request has ended.
+func (s *server) shareKeyOf(x *exchange) string {
+	if x.shareKey == "" {
 		client, err := s.client(x.Request())
 		if err != nil { // those who have led to different addresses count for the peer
 			client = peerOf(x.Request())
 		}
-		x.held = cmp.Or(x.caller.Name, wire.NetworkOf(client).String())
+		x.shareKey = cmp.Or(x.caller.Name, wire.NetworkOf(client).String())
 	}
-	return x.held
+	return x.shareKey
 }
 
 // reasonOf returns the reason of a change, or "" if the caller gives none.

@@ -12,6 +12,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/memory"
+	"velocityd/service/zonereport"
 	"velocityd/tools/servicetest"
 )
 
@@ -59,8 +60,8 @@ type reporting struct {
 }
 
 func (r reporting) ZoneReport(
-	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
-) (service.ZoneReport, error) {
+	ctx context.Context, zone service.Zone, query zonereport.Query,
+) (zonereport.Report, error) {
 	r.begun <- struct{}{}
 	<-r.letGo
 	return r.Store.ZoneReport(ctx, zone, query)
@@ -96,7 +97,7 @@ func TestReportWaitsNoLongerThanItMayTake(t *testing.T) {
 		if err := s.reports.Take("ann", 1); err != nil { // another one, which never ends
 			t.Fatal(err)
 		}
-		_, err := s.makeReport(t.Context(), "ann", 1, service.ZoneReportQuery{})
+		_, err := s.makeReport(t.Context(), "ann", 1, zonereport.Query{})
 		if waited := time.Since(began); !errors.Is(err, service.ErrBusy) || waited != reportTimeout {
 			t.Errorf("after %v: %v", waited, err)
 		}

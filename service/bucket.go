@@ -30,7 +30,7 @@ func (b Bucket) Compare(other Bucket) int {
 // the key, which may be a person's name, and does NOT ask whether the zone
 // exists.
 func (b Bucket) Validate() error {
-	if err := validateZoneID(b.ZoneID); err != nil {
+	if err := ValidateZoneID(b.ZoneID); err != nil {
 		return err
 	}
 	switch {

@@ -117,6 +117,12 @@ type HistoryPage struct {
 	ScannedUntil Instant `json:"scanned_until,omitzero"`
 }
 
+// checkOf names one check. Its txns share both.
+type checkOf struct {
+	id uint64
+	at int64 // microseconds
+}
+
 // Checks returns the txns of the page by check: one list for each, in the order of Txns, with the one of the lowest
 // zone first.
 func (p HistoryPage) Checks() [][]Txn {

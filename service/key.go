@@ -5,10 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"unicode"
 
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
+	"velocityd/service/fold"
 )
 
 // KeyKind is the kind of a zone's keys.
@@ -95,11 +93,11 @@ func (r KeyRule) Normalize(key string) (string, error) {
 	r = r.withDefaults()
 	switch r.Kind {
 	case KeyUsername:
-		return normalizeUsername(key), nil
+		return fold.Username(key), nil
 	case KeyUsernameAI:
-		return foldAccents(key), nil
+		return fold.UsernameAI(key), nil
 	case KeyUsernameGeneral:
-		return foldGeneral(key), nil
+		return fold.UsernameGeneral(key), nil
 	case KeyIP:
 		return r.normalizeIP(key)
 	default:
@@ -116,39 +114,6 @@ func (r KeyRule) Bucket(bucket Bucket) (_ Bucket, err error) {
 		return bucket, err
 	}
 	return bucket, bucket.Validate() // it may have become longer, or empty
-}
-
-// normalizeUsername folds case between two passes of NFKC, until nothing
-// changes: folding may undo a composition and NFKC may bring upper case back.
-// Most names have nothing to fold.
-func normalizeUsername(key string) string {
-	if !strings.ContainsFunc(key, mayFold) {
-		return key
-	}
-	for range 4 { // one round is enough for all but a few characters
-		folded := strings.Map(foldRune, cases.Fold().String(norm.NFKC.String(key)))
-		folded = strings.TrimSpace(norm.NFKC.String(folded))
-		if folded == key {
-			break
-		}
-		key = folded
-	}
-	return key
-}
-
-// mayFold is false for the visible characters of ASCII but for capital letters.
-func mayFold(r rune) bool { return r <= ' ' || r >= unicode.MaxASCII || 'A' <= r && r <= 'Z' }
-
-// foldRune drops characters that programs do not show, and folds Cherokee, the one script that Unicode
-// folds to upper case and cases.Fold leaves alone.
-func foldRune(r rune) rune {
-	switch {
-	case isIgnorable(r):
-		return -1
-	case unicode.Is(unicode.Cherokee, r):
-		return unicode.ToUpper(r)
-	}
-	return r
 }
 
 // Name returns the key of the bucket that key names in a look-up or in a change by an

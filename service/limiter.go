@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"velocityd/service/refresh"
 )
 
 // ZoneLister lists all zones.
@@ -26,7 +28,7 @@ type Limiter struct {
 	store   CheckStore
 	options LimiterOptions
 	rules   atomic.Pointer[keyRules] // nil: keys are not normalised
-	fresh   *Fresh[struct{}]         // reads the zones
+	fresh   *refresh.Cache[struct{}] // reads the zones
 }
 
 var _ Checker = (*Limiter)(nil)
@@ -54,7 +56,7 @@ func NewLimiter(store CheckStore, o LimiterOptions) *Limiter {
 	if o.Zones != nil {
 		l.Learn(nil)
 	}
-	l.fresh = NewFresh(reloadTimeout, func(ctx context.Context) (read struct{}, err error) {
+	l.fresh = refresh.New(reloadTimeout, func(ctx context.Context) (read struct{}, err error) {
 		zones, err := o.Zones.Zones(ctx)
 		if err == nil {
 			l.Learn(zones)
@@ -123,7 +125,7 @@ func (l *Limiter) reload(ctx context.Context, deadline time.Time) error {
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	reading, err := l.fresh.Get(ctx, func(r *Reading[struct{}]) bool { return r.Err == nil && r.Number > asked })
+	reading, err := l.fresh.Get(ctx, func(r *refresh.Reading[struct{}]) bool { return r.Err == nil && r.Number > asked })
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w: wait for another reading of the key rules: %w", ErrBusy, err)

@@ -64,7 +64,7 @@ type Override struct {
 
 // Validate returns an ErrInvalid that names the field, or nil.
 func (o Override) Validate() error {
-	if err := validateZoneID(o.ZoneID); err != nil {
+	if err := ValidateZoneID(o.ZoneID); err != nil {
 		return err
 	}
 	switch {

@@ -220,7 +220,7 @@ func (z Zone) Validate() error { return z.WithDefaults().ValidateAsGiven() }
 
 // ValidateAsGiven is Validate for a zone whose settings are all spelt out.
 func (z Zone) ValidateAsGiven() error {
-	if err := validateZoneID(z.ID); err != nil {
+	if err := ValidateZoneID(z.ID); err != nil {
 		return err
 	}
 	// The words come first: by them other settings have a meaning.
@@ -245,7 +245,8 @@ func (z Zone) ValidateAsGiven() error {
 	return nil
 }
 
-func validateZoneID(id int64) error {
+// ValidateZoneID returns an ErrInvalid that names the field, or nil.
+func ValidateZoneID(id int64) error {
 	if id < 1 || id > MaxZoneID {
 		return NewFieldError("zone_id", "must be 1 to %d, is %d", MaxZoneID, id)
 	}

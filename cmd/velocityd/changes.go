@@ -13,6 +13,7 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 type changesCmd struct {
@@ -39,7 +40,7 @@ Examples:
 
 // Run lists the changes.
 func (c *changesCmd) Run(ctx context.Context, p *shell.Process) error {
-	query := service.AuditQuery{
+	query := audit.Query{
 		Zones: c.Zone, Subjects: c.Subject, Actions: c.Action, By: c.By, Cursor: c.From,
 		Limit: c.Limit,
 	}
@@ -68,8 +69,8 @@ func (c *changesCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // allChanges reads pages until the query's limit is reached. next is where to go on, or 0.
 func allChanges(
-	ctx context.Context, from service.AuditReader, q service.AuditQuery,
-) (found []service.AuditEntry, next uint64, err error) {
+	ctx context.Context, from audit.Reader, q audit.Query,
+) (found []audit.Entry, next uint64, err error) {
 	for most := q.Limit; ; {
 		page, err := from.AuditEntries(ctx, q)
 		if err != nil {
@@ -82,7 +83,7 @@ func allChanges(
 	}
 }
 
-func printEntriesJSON(w io.Writer, found []service.AuditEntry) error {
+func printEntriesJSON(w io.Writer, found []audit.Entry) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
 	for _, e := range found {
@@ -93,7 +94,7 @@ func printEntriesJSON(w io.Writer, found []service.AuditEntry) error {
 	return nil
 }
 
-func printEntries(w io.Writer, found []service.AuditEntry) error {
+func printEntries(w io.Writer, found []audit.Entry) error {
 	if len(found) == 0 {
 		_, err := fmt.Fprintln(w, "no changes")
 		return err

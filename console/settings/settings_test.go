@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 func TestFormGivesBackItsSettings(t *testing.T) {
@@ -65,6 +66,6 @@ func FuzzStates(f *testing.F) {
 		if o, err := service.OverrideOfState(1, 2, state); err == nil && o.ID != 2 {
 			t.Errorf("%s became %+v", state, o)
 		}
-		ChangesOf(service.AuditEntry{After: state})
+		ChangesOf(audit.Entry{After: state})
 	})
 }

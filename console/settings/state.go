@@ -6,7 +6,7 @@ import (
 	"html/template"
 
 	"velocityd/console/words"
-	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // Member is one member of a state in the audit, as text.
@@ -38,7 +38,7 @@ func MembersOf(state json.RawMessage) (list []Member) {
 
 // ChangesOf returns the members of the states of an entry that differ. They have no Old if there was nothing before,
 // and no New if there is nothing after.
-func ChangesOf(e service.AuditEntry) (list []Difference) {
+func ChangesOf(e audit.Entry) (list []Difference) {
 	before := map[string]string{}
 	for _, m := range MembersOf(e.Before) {
 		before[m.Name] = m.Text

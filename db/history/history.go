@@ -8,12 +8,13 @@ import (
 
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/service/refresh"
 )
 
 // Reader reads the history in one database. It may be used by many goroutines at once.
 type Reader struct {
 	pool  *session.Pool
-	fresh *service.Fresh[[]mark]
+	fresh *refresh.Cache[[]mark]
 	marks atomic.Pointer[[]mark]
 }
 
@@ -22,7 +23,7 @@ var _ service.HistoryStore = (*Reader)(nil)
 // New returns a Reader that uses a pool.
 func New(pool *session.Pool) *Reader {
 	r := &Reader{pool: pool}
-	r.fresh = service.NewFresh(marksTimeout, r.readMarks)
+	r.fresh = refresh.New(marksTimeout, r.readMarks)
 	r.marks.Store(new([]mark))
 	return r
 }

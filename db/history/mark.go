@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/session"
-	"velocityd/service"
+	"velocityd/service/refresh"
 )
 
 const (
@@ -57,7 +57,7 @@ func (t times) bounds() (since, until time.Time) {
 // timesOf returns when the txns with ids from first to last were decided, by one mark for each day. Who does not find a
 // txn there looks everywhere: without marks, and with wrong ones, all look-ups find the same, only later.
 func (r *Reader) timesOf(ctx context.Context, first, last uint64) (t times) {
-	isGood := func(reading *service.Reading[[]mark]) bool {
+	isGood := func(reading *refresh.Reading[[]mark]) bool {
 		kept := marksKept
 		if reading.Err != nil {
 			kept = marksPause

@@ -8,6 +8,7 @@ import (
 
 	"velocityd/db/zonerow"
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/proof"
 )
 
@@ -46,7 +47,7 @@ SELECT id, `+microseconds("changed_at")+`, subject, zone_id, COALESCE(override_i
 
 func addChange(rules *proof.Rules, r reading) error {
 	at := r.instant(1)
-	entry := service.AuditEntry{
+	entry := audit.Entry{
 		Subject: r.text(2), ZoneID: r.int(3), OverrideID: r.uint(4), Before: []byte(r.values[5]), After: []byte(r.values[6]),
 	}
 	if entry.Subject == "bucket" {

@@ -6,11 +6,12 @@ import (
 
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // EditsSince returns the zone of the change with this id, which must be one of a zone or an override, and that change
 // with all later ones of the zone, by id. The error wraps service.ErrNotFound if the id is not one of such a change.
-func (s *Tables) EditsSince(ctx context.Context, id uint64) (zoneID int64, edits []service.Edit, err error) {
+func (s *Tables) EditsSince(ctx context.Context, id uint64) (zoneID int64, edits []audit.Edit, err error) {
 	var rows []auditRow
 	err = s.pool.SelectContext(ctx, &rows, selectAudit+`
  WHERE zone_id = (
@@ -32,8 +33,8 @@ func (s *Tables) EditsSince(ctx context.Context, id uint64) (zoneID int64, edits
 }
 
 // editsOf returns the edits of rows. The error does NOT quote a row.
-func editsOf(rows []auditRow) ([]service.Edit, error) {
-	edits := make([]service.Edit, len(rows))
+func editsOf(rows []auditRow) ([]audit.Edit, error) {
+	edits := make([]audit.Edit, len(rows))
 	for i, row := range rows {
 		var err error
 		if edits[i], err = row.entry().Edit(); err != nil {
@@ -45,7 +46,7 @@ func editsOf(rows []auditRow) ([]service.Edit, error) {
 
 // NewestChanges returns the newest changes of zones and overrides, the newest first, those of one
 // kind and minute together. It reads all of zone_audit.
-func (s *Tables) NewestChanges(ctx context.Context, limit int) ([]service.ChangeGroup, error) {
+func (s *Tables) NewestChanges(ctx context.Context, limit int) ([]audit.ChangeGroup, error) {
 	var rows []struct {
 		auditRow
 		Number int `db:"number"`
@@ -59,9 +60,9 @@ SELECT MIN(id) AS id, MIN(changed_at) AS changed_at, changed_by, principal, subj
  LIMIT ?`, limit); err != nil {
 		return nil, fmt.Errorf("list changes: %w", session.LookupError(err))
 	}
-	groups := make([]service.ChangeGroup, len(rows))
+	groups := make([]audit.ChangeGroup, len(rows))
 	for i, row := range rows {
-		groups[i] = service.ChangeGroup{
+		groups[i] = audit.ChangeGroup{
 			ID: row.ID, At: row.At, By: row.Account, Principal: row.Principal.V, Action: row.Action, ZoneID: row.ZoneID,
 			OfOverride: row.Subject == "override", Number: row.Number,
 		}

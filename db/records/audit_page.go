@@ -9,9 +9,10 @@ import (
 
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
-var _ service.AuditReader = (*Tables)(nil)
+var _ audit.Reader = (*Tables)(nil)
 
 // auditRow is a row of zone_audit.
 type auditRow struct {
@@ -32,22 +33,22 @@ const selectAudit = `
 SELECT id, changed_at, changed_by, principal, reason, subject, action, zone_id, override_id, state_before, state_after
   FROM zone_audit`
 
-func (r auditRow) entry() service.AuditEntry {
-	return service.AuditEntry{
+func (r auditRow) entry() audit.Entry {
+	return audit.Entry{
 		ID: r.ID, At: service.At(r.At), Account: r.Account, Principal: r.Principal.V, Reason: r.Reason.V, Subject: r.Subject,
 		Action: r.Action, ZoneID: r.ZoneID, OverrideID: r.OverrideID.V, Before: r.Before, After: r.After,
 	}
 }
 
-// AuditEntries implements service.AuditReader. It reads MaxAuditScan rows by the primary key, or those of one zone by
+// AuditEntries implements audit.Reader. It reads audit.MaxScan rows by the primary key, or those of one zone by
 // its index, and chooses among them.
-func (s *Tables) AuditEntries(ctx context.Context, q service.AuditQuery) (service.AuditPage, error) {
+func (s *Tables) AuditEntries(ctx context.Context, q audit.Query) (audit.Page, error) {
 	if err := q.Validate(); err != nil {
-		return service.AuditPage{}, err
+		return audit.Page{}, err
 	}
 	below, err := s.newestAudit(ctx, q)
 	if err != nil {
-		return service.AuditPage{}, fmt.Errorf("look for the begin of a page of zone_audit: %w", session.LookupError(err))
+		return audit.Page{}, fmt.Errorf("look for the begin of a page of zone_audit: %w", session.LookupError(err))
 	}
 	zone, args := "", []any{below}
 	if len(q.Zones) == 1 {
@@ -58,19 +59,19 @@ func (s *Tables) AuditEntries(ctx context.Context, q service.AuditQuery) (servic
 	if err := s.pool.SelectContext(ctx, &rows, selectAudit+`
  WHERE id < ?`+zone+`
  ORDER BY id DESC
- LIMIT ?`, append(args, service.MaxAuditScan)...); err != nil {
-		return service.AuditPage{}, fmt.Errorf("read zone_audit: %w", session.LookupError(err))
+ LIMIT ?`, append(args, audit.MaxScan)...); err != nil {
+		return audit.Page{}, fmt.Errorf("read zone_audit: %w", session.LookupError(err))
 	}
-	entries := make([]service.AuditEntry, len(rows))
+	entries := make([]audit.Entry, len(rows))
 	for i, row := range rows {
 		entries[i] = row.entry()
 	}
-	return service.NewAuditPage(q, entries, service.MaxAuditScan), nil
+	return audit.NewPage(q, entries, audit.MaxScan), nil
 }
 
 // newestAudit returns the id below which all entries of a query are. Where the query ends at an instant, it is found by
 // the index of times.
-func (s *Tables) newestAudit(ctx context.Context, q service.AuditQuery) (uint64, error) {
+func (s *Tables) newestAudit(ctx context.Context, q audit.Query) (uint64, error) {
 	below := uint64(math.MaxInt64) // no id is higher
 	if q.Cursor != 0 {
 		below = min(below, q.Cursor)
@@ -84,7 +85,7 @@ SELECT id
   FROM zone_audit
  WHERE changed_at < ?
  ORDER BY changed_at DESC
- LIMIT 1`, q.Until.UTC().Add(service.AuditSlack))
+ LIMIT 1`, q.Until.UTC().Add(audit.Slack))
 	if err != nil || len(newest) == 0 {
 		return 0, err // without any, no entry matches
 	}

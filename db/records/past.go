@@ -14,6 +14,7 @@ import (
 	"velocityd/db/session"
 	"velocityd/db/zonerow"
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/explain"
 )
 
@@ -46,7 +47,7 @@ func (s *Tables) Past(
 		return explain.Records{}, time.Time{},
 			fmt.Errorf("read the past of %d zones: %w", len(p.zones), session.LookupError(err))
 	}
-	slices.SortStableFunc(p.Edits, func(a, b service.Edit) int { return b.At.Compare(a.At) })
+	slices.SortStableFunc(p.Edits, func(a, b audit.Edit) int { return b.At.Compare(a.At) })
 	return p.Records, p.now, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"velocityd/db/session"
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/backtest"
 )
 
@@ -41,7 +42,7 @@ func (s *Tables) SettingsSince(ctx context.Context, since time.Time) (backtest.P
 }
 
 // editsSince reads the edits of all zones since an instant, by id.
-func (s *Tables) editsSince(ctx context.Context, since time.Time) (list []service.Edit, err error) {
+func (s *Tables) editsSince(ctx context.Context, since time.Time) (list []audit.Edit, err error) {
 	for after := uint64(0); ; {
 		var rows []auditRow
 		err := s.pool.SelectContext(ctx, &rows, selectAudit+`

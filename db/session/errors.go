@@ -211,6 +211,9 @@ func firstKind(err error, kinds ...error) error {
 // errUnrecorded says that the engine gave up before anything was recorded.
 var errUnrecorded = errors.New("before anything was recorded")
 
+// ErrNoClock says that the table is empty from which a session reads the clock.
+var ErrNoClock = errors.New("schema_migrations has no row to read the clock with")
+
 // ErrUnsent says that nothing reached the engine.
 var ErrUnsent = errors.New("not sent")
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"velocityd/service"
 )
@@ -191,3 +192,16 @@ func parseInstant(text []byte) (time.Time, error) {
 
 // ErrTooLong says that a packet is longer than the engine accepts. Nothing was sent.
 var ErrTooLong = errors.New("packet is longer than the engine's max_allowed_packet")
+
+// NameBehind returns the name that stands behind some words of a statement, or "" if the words are not there.
+func NameBehind(statement, words string) string {
+	_, rest, isThere := strings.Cut(statement, words)
+	if !isThere || words == "" {
+		return ""
+	}
+	end := strings.IndexFunc(rest, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) })
+	if end < 0 {
+		return rest
+	}
+	return rest[:end]
+}

@@ -203,3 +203,35 @@ func ReadShards(ctx context.Context, conn *Conn) (*ShardMap, error) {
 	}
 	return NewShardMap(names)
 }
+
+// Shard is a shard of the buckets, as vtgate sees it.
+type Shard struct {
+	Name      string // such as -80
+	IsServing bool   // it has a primary that takes queries
+	Replicas  int    // that serve
+}
+
+// ShardStates returns the shards of the buckets, in order.
+func (s *Conn) ShardStates(ctx context.Context) ([]Shard, error) {
+	names, err := s.ShardNames(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shards := make([]Shard, len(names))
+	for i, name := range slices.Sorted(slices.Values(names)) {
+		shards[i].Name = name
+	}
+	return shards, s.Each(ctx, 5, "SHOW VITESS_TABLETS", func(row []driver.Value) error {
+		const keyspaceAt, shardAt, typeAt, stateAt = 1, 2, 3, 4
+		at := slices.IndexFunc(shards, func(shard Shard) bool { return shard.Name == Text(row[shardAt]) })
+		if at < 0 || Text(row[keyspaceAt]) != s.Shards.Keyspace || Text(row[stateAt]) != "SERVING" {
+			return nil
+		}
+		if Text(row[typeAt]) == "PRIMARY" {
+			shards[at].IsServing = true
+		} else {
+			shards[at].Replicas++
+		}
+		return nil
+	})
+}

@@ -29,7 +29,7 @@ const gateExtension = "gate"
 // /gate do.
 type authorization struct {
 	auth.UnimplementedAuthorizationServer
-	*door
+	*backend
 }
 
 // Check answers whether a request may pass. A wrong question is an answer that lets nobody pass, and no error: Envoy
@@ -83,7 +83,7 @@ func (a *authorization) question(ctx context.Context, c *call, of *auth.Attribut
 	if err != nil {
 		return gate.Question{}, err
 	}
-	return question, c.caller.MayAsk(question.Check)
+	return question, c.caller.MayCheck(question.Check)
 }
 
 // request returns the end user's request as package gate reads it.

@@ -85,7 +85,7 @@ type Server struct{ inner *grpc.Server }
 
 // New returns a server that is not started.
 func New(o Options) *Server {
-	d := &door{options: o, faults: &admission.FaultLog{Logger: o.Logger}}
+	d := &backend{options: o, faults: &admission.FaultLog{Logger: o.Logger}}
 	settings := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxConcurrentStreams(Streams), grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window), grpc.WaitForHandlers(true),
@@ -99,8 +99,8 @@ func New(o Options) *Server {
 		settings = append(settings, grpc.Creds(credentials.NewTLS(o.TLS)))
 	}
 	s := &Server{inner: grpc.NewServer(settings...)}
-	ratelimit.RegisterRateLimitServiceServer(s.inner, &limits{door: d})
-	auth.RegisterAuthorizationServer(s.inner, &authorization{door: d})
+	ratelimit.RegisterRateLimitServiceServer(s.inner, &limits{backend: d})
+	auth.RegisterAuthorizationServer(s.inner, &authorization{backend: d})
 	grpc_health_v1.RegisterHealthServer(s.inner, &health{ready: o.Ready, running: o.Running})
 	reflection.Register(s.inner)
 	return s

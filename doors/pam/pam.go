@@ -14,15 +14,15 @@ import (
 	"velocityd/service"
 )
 
-// Asker is the service, as package client asks it.
-type Asker interface {
+// Service is the service, as package client asks it.
+type Service interface {
 	Check(ctx context.Context, check service.Check) (service.Decision, error)
 	ReportAll(ctx context.Context, reports []service.Report) ([]error, error)
 }
 
 // Door asks and reports for the logins of one program, such as an sshd for a connection.
 type Door struct {
-	Service     Asker
+	Service     Service
 	UserZone    int64 // 0: users are not limited
 	AddressZone int64 // 0: addresses are not limited
 	Folder      *Folder

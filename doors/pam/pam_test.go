@@ -166,7 +166,7 @@ func TestAddressesAreLimitedWhereTheyAreKnown(t *testing.T) {
 }
 
 // away is a service that answers nothing.
-type away struct{ Asker }
+type away struct{ Service }
 
 func (away) Check(context.Context, service.Check) (service.Decision, error) {
 	return service.Decision{}, service.ErrUndecided

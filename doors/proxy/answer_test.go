@@ -237,12 +237,12 @@ func FuzzNoSpellingOfFailurePlaceIsSuccess(f *testing.F) {
 		}
 		to, err := asked.Parse(location)
 		success, _ := ParseRule("!location:/login")
-		isSuccess := success.holds(a, func(s seen) bool { return s.yes && !s.no })
+		isSuccess := success.holds(a, func(s evidence) bool { return s.yes && !s.no })
 		if err == nil && strings.HasPrefix(to.Path, "/login") && !strings.HasPrefix(location, "///") && isSuccess {
 			t.Fatalf("%q leads to %q and is a success", location, to)
 		}
 		kept := (&http.Response{Header: a.header}).Cookies()
-		if is := a.sets("session"); is == plainly(true) && len(kept) == 1 && kept[0].Name == "session" && kept[0].MaxAge < 0 {
+		if is := a.sets("session"); is == certain(true) && len(kept) == 1 && kept[0].Name == "session" && kept[0].MaxAge < 0 {
 			t.Fatalf("%q is set and removed", cookie)
 		}
 	})

@@ -40,7 +40,7 @@ func (p *Proxy) newForwarder() *httputil.ReverseProxy {
 		DisableCompression:    true,
 	}
 	return &httputil.ReverseProxy{
-		Transport: transport, Rewrite: p.rewrite, ModifyResponse: p.note, ErrorHandler: p.lose, FlushInterval: -1,
+		Transport: transport, Rewrite: p.rewrite, ModifyResponse: p.readAnswer, ErrorHandler: p.answerLost, FlushInterval: -1,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // a client that goes away, and nothing else
 	}
 }
@@ -94,8 +94,8 @@ func (p *Proxy) setForwarded(r *httputil.ProxyRequest) {
 	}
 }
 
-// note looks at the answer to a login.
-func (p *Proxy) note(response *http.Response) error {
+// readAnswer looks at the answer to a login.
+func (p *Proxy) readAnswer(response *http.Response) error {
 	a := attemptOf(response.Request.Context())
 	if a == nil {
 		return nil
@@ -112,8 +112,8 @@ func (p *Proxy) note(response *http.Response) error {
 	return nil
 }
 
-// lose answers a request that the application did not.
-func (p *Proxy) lose(w http.ResponseWriter, r *http.Request, err error) {
+// answerLost answers a request that the application did not.
+func (p *Proxy) answerLost(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := http.StatusBadGateway, "The application cannot be reached."
 	if errors.Is(err, context.DeadlineExceeded) {
 		status, text = http.StatusGatewayTimeout, "The application does not answer."

@@ -59,7 +59,7 @@ func (p *Proxy) login(w http.ResponseWriter, r *http.Request, a *attempt) {
 	switch {
 	case decision.Blocked:
 		a.verdict = "blocked"
-		p.Pages.write(w, r, toldOf(decision))
+		p.Pages.write(w, r, pageOf(decision))
 		return
 	case decision.Degraded:
 		a.verdict = "degraded"
@@ -73,7 +73,7 @@ func (p *Proxy) login(w http.ResponseWriter, r *http.Request, a *attempt) {
 func (p *Proxy) forwardLogin(w http.ResponseWriter, r *http.Request, a *attempt, body []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.AnswerTimeout)
 	defer cancel()
-	w, r = wire.ByParts(w, r.WithContext(context.WithValue(ctx, attemptKey{}, a)))
+	w, r = wire.WithPartDeadlines(w, r.WithContext(context.WithValue(ctx, attemptKey{}, a)))
 	r.Header = r.Header.Clone()
 	r.Header.Del("Expect") // the body is here
 	if p.Rules.looksAtBody() {
@@ -170,15 +170,15 @@ func (p *Proxy) end(r *http.Request, a *attempt, outcome service.Outcome) {
 	if outcome == "" || !a.isAsked {
 		return
 	}
-	holder := p.holder(r)
-	if err := p.reporting.Take(holder, 1); err != nil {
+	shareKey := p.shareKey(r)
+	if err := p.reporting.Take(shareKey, 1); err != nil {
 		p.report(r, admission.Busy, "not_reported", "too many outcomes are being reported, and this one was not: "+
 			err.Error())
 		return
 	}
 	report := service.Report{AttemptID: a.id, Outcome: outcome}
 	p.reports.Go(func() {
-		defer p.reporting.GiveBack(holder, 1)
+		defer p.reporting.GiveBack(shareKey, 1)
 		ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 		defer cancel()
 		if err := p.Service.Report(ctx, report); err != nil {

@@ -23,6 +23,7 @@ import (
 	"velocityd/handlers/gate"
 	"velocityd/handlers/wire"
 	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 // Limits of logins.
@@ -73,9 +74,9 @@ type Proxy struct {
 	gate      gate.Gate
 	forwarder *httputil.ReverseProxy
 	faults    admission.FaultLog
-	logins    *service.Shares[netip.Prefix]
-	others    *service.Shares[netip.Prefix] // others than logins, which must not keep users from logging in
-	reporting *service.Shares[netip.Prefix]
+	logins    *shares.Pool[netip.Prefix]
+	others    *shares.Pool[netip.Prefix] // others than logins, which must not keep users from logging in
+	reporting *shares.Pool[netip.Prefix]
 	reports   sync.WaitGroup
 	draining  atomic.Bool
 }
@@ -84,9 +85,9 @@ type Proxy struct {
 func New(o Options) *Proxy {
 	p := &Proxy{
 		Options: o, faults: admission.FaultLog{Logger: o.Logger},
-		logins:    service.NewHalves[netip.Prefix](MostLogins, "logins"),
-		others:    service.NewHalves[netip.Prefix](o.MaxRequests, "requests"),
-		reporting: service.NewHalves[netip.Prefix](mostReports, "reports"),
+		logins:    shares.NewHalves[netip.Prefix](MostLogins, "logins"),
+		others:    shares.NewHalves[netip.Prefix](o.MaxRequests, "requests"),
+		reporting: shares.NewHalves[netip.Prefix](mostReports, "reports"),
 	}
 	p.gate = gate.Gate{Name: "login", Answer: gate.DefaultAnswer()}
 	if o.UserZone != 0 {
@@ -110,11 +111,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer p.logRequest(r, a, seen, time.Now())
 		w = seen
 	}
-	defer wire.BePatient(w)
+	defer wire.SetPartDeadline(w)
 	switch {
 	case wire.ConnectionOf(r).IsExcess:
 		w.Header().Set("Connection", "close")
-		p.overload(w, r, p.others, "too many connections")
+		p.refuseBusy(w, r, p.others, "too many connections")
 	case p.answerHealth(w, r):
 	case !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "*":
 		// It is CONNECT, or has no path (http:login). Nothing says which path an application sees.
@@ -122,23 +123,23 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p.isLogin(r):
 		p.bounded(p.logins, w, r, func() { p.login(w, r, a) })
 	default:
-		p.bounded(p.others, w, r, func() { p.forwarder.ServeHTTP(wire.ByParts(w, r)) })
+		p.bounded(p.others, w, r, func() { p.forwarder.ServeHTTP(wire.WithPartDeadlines(w, r)) })
 	}
 }
 
 // bounded answers a request unless there are too many of its kind, in all or of its client.
-func (p *Proxy) bounded(by *service.Shares[netip.Prefix], w http.ResponseWriter, r *http.Request, answer func()) {
-	holder := p.holder(r)
-	if err := by.Take(holder, 1); err != nil {
-		p.overload(w, r, by, "too many requests at once: "+err.Error())
+func (p *Proxy) bounded(by *shares.Pool[netip.Prefix], w http.ResponseWriter, r *http.Request, answer func()) {
+	shareKey := p.shareKey(r)
+	if err := by.Take(shareKey, 1); err != nil {
+		p.refuseBusy(w, r, by, "too many requests at once: "+err.Error())
 		return
 	}
-	defer by.GiveBack(holder, 1)
+	defer by.GiveBack(shareKey, 1)
 	answer()
 }
 
-// holder returns the network of the client for which a request counts.
-func (p *Proxy) holder(r *http.Request) netip.Prefix {
+// shareKey returns the network of the client for which a request counts.
+func (p *Proxy) shareKey(r *http.Request) netip.Prefix {
 	client, _, err := p.client(r)
 	if err != nil { // a login is refused for that; others count for the peer
 		peer, _ := netip.ParseAddrPort(r.RemoteAddr)
@@ -147,12 +148,12 @@ func (p *Proxy) holder(r *http.Request) netip.Prefix {
 	return wire.NetworkOf(client)
 }
 
-// overload answers a request that is one too many for a bound.
-func (p *Proxy) overload(w http.ResponseWriter, r *http.Request, by *service.Shares[netip.Prefix], text string) {
+// refuseBusy answers a request that is one too many for a bound.
+func (p *Proxy) refuseBusy(w http.ResponseWriter, r *http.Request, by *shares.Pool[netip.Prefix], text string) {
 	p.report(r, admission.Busy, "overloaded", text)
 	wait := service.WholeSeconds(service.BusyRetryAfter)
 	if by == p.logins {
-		p.Pages.write(w, r, told{http.StatusServiceUnavailable, wait})
+		p.Pages.write(w, r, pageData{http.StatusServiceUnavailable, wait})
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")

@@ -65,13 +65,13 @@ func (c *call) target(ctx context.Context) (t target, err error) {
 	t.mark = mark + ": "
 	// A zone of pseudonyms must not have the address in a reason.
 	if c.tuple.Login == "" && zone.Keys.Form != service.KeyHMAC {
-		t.mark = mark + " " + spelled(name) + ": "
+		t.mark = mark + " " + canonical(name) + ": "
 	}
 	return t, nil
 }
 
-// spelled returns the one spelling of an address, or the text itself if it is a network.
-func spelled(name string) string {
+// canonical returns the one spelling of an address, or the text itself if it is a network.
+func canonical(name string) string {
 	if address, err := (service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128}).Normalize(name); err == nil {
 		return address
 	}
@@ -170,8 +170,8 @@ func listsEntries(action service.OverrideAction, name string) command {
 func (c *call) entry(o service.Override) map[string]string {
 	name, e := o.Key, map[string]string{"reason": o.Reason}
 	if own, isOwn := strings.CutPrefix(o.Reason, mark); isOwn {
-		if spelled, reason, isMarked := strings.Cut(own, ": "); isMarked {
-			e["reason"], name = reason, cmp.Or(strings.TrimSpace(spelled), name)
+		if canonical, reason, isMarked := strings.Cut(own, ": "); isMarked {
+			e["reason"], name = reason, cmp.Or(strings.TrimSpace(canonical), name)
 		}
 	}
 	switch {

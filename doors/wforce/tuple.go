@@ -38,10 +38,10 @@ type tuple struct {
 // readTuple reads the body of a request. The content type is not looked at.
 func (c *call) readTuple(w http.ResponseWriter, r *http.Request) (tuple, error) {
 	if r.ContentLength < 0 || r.ContentLength > smallBody {
-		if err := c.large.Take(c.holder, 1); err != nil {
+		if err := c.large.Take(c.shareKey, 1); err != nil {
 			return tuple{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 		}
-		defer c.large.GiveBack(c.holder, 1)
+		defer c.large.GiveBack(c.shareKey, 1)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	switch {

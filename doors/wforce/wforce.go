@@ -23,6 +23,7 @@ import (
 	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/shares"
 )
 
 // Path is where the door begins. Everything below it is the door's.
@@ -48,10 +49,10 @@ type Options struct {
 
 // New returns the handler of everything below Path. Each answer is there within 1.8 s.
 func New(o Options) http.Handler {
-	d := &door{
+	d := &handler{
 		Options: o, commands: commands(),
-		large: service.NewHalves[string](mostLarge, "large bodies"),
-		late:  service.NewHalves[string](mostLate, "late reports"),
+		large: shares.NewHalves[string](mostLarge, "large bodies"),
+		late:  shares.NewHalves[string](mostLate, "late reports"),
 	}
 	mux := http.NewServeMux()
 	for _, below := range []string{"{user}/{address}", "{user}/{address}/{$}", "{user}/{address}/command/{command}", ""} {
@@ -60,23 +61,23 @@ func New(o Options) http.Handler {
 	return mux
 }
 
-// door is the state that all calls share.
-type door struct {
+// handler is the state that all calls share.
+type handler struct {
 	Options
 	commands map[string]command
-	notes    notes
-	large    *service.Shares[string] // of large bodies that are read
-	late     *service.Shares[string] // of reports that go on when their caller leaves
+	recent   recentAttempts
+	large    *shares.Pool[string] // of large bodies that are read
+	late     *shares.Pool[string] // of reports that go on when their caller leaves
 }
 
 // call is one request of a caller who is known.
 type call struct {
-	*door
+	*handler
 	api *client.Client
 	// Whose share of places it takes: the credential, or the connection's address where nobody is asked who he is.
-	holder string
-	tuple  tuple
-	secret string // goes into attempt ids: see attempt
+	shareKey string
+	tuple    tuple
+	secret   string // goes into attempt ids: see attempt
 	// user and address are the zones that the path names; 0 leaves one out.
 	user, address int64
 }
@@ -110,7 +111,7 @@ const unknown = "no such command: the path is /wforce/{zone of users}/{zone of a
 var errUnknown = fmt.Errorf("%w: %s", api.ErrNoRoute, unknown)
 
 // ServeHTTP answers one request in time, and notes an answer that would have been late.
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (d *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var isAnswered atomic.Bool
 	inTime := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.answer(w, r)
@@ -119,17 +120,18 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.TimeoutHandler(inTime, deadline, `{"status":"failure","reason":"The answer did not come in time."}`).ServeHTTP(
 		w, r)
 	if !isAnswered.Load() && r.Context().Err() == nil {
-		admission.NoteOf(r.Context()).Refuse(fmt.Errorf("%w: the answer did not come within %s", service.ErrBusy, deadline))
+		admission.LogEntryOf(r.Context()).Refuse(
+			fmt.Errorf("%w: the answer did not come within %s", service.ErrBusy, deadline))
 	}
 }
 
 // answer answers one request.
-func (d *door) answer(w http.ResponseWriter, r *http.Request) {
+func (d *handler) answer(w http.ResponseWriter, r *http.Request) {
 	answer, err := d.carryOut(w, r)
 	status := http.StatusOK
 	if err != nil {
 		status, answer = failure(err)
-		admission.NoteOf(r.Context()).Refuse(err)
+		admission.LogEntryOf(r.Context()).Refuse(err)
 	}
 	if status == http.StatusUnauthorized {
 		// Basic is taken, too, and a browser must not ask for it.
@@ -142,7 +144,7 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) {
 }
 
 // carryOut finds out who asks, before it reads a body, and carries his command out.
-func (d *door) carryOut(w http.ResponseWriter, r *http.Request) (any, error) {
+func (d *handler) carryOut(w http.ResponseWriter, r *http.Request) (any, error) {
 	asker, err := client.New("http://velocityd", client.WithUserAgent("velocityd-wforce"),
 		client.WithHTTPClient(&http.Client{Transport: inprocess.Transport{API: d.API, Caller: r}}))
 	if err != nil {
@@ -155,7 +157,8 @@ func (d *door) carryOut(w http.ResponseWriter, r *http.Request) (any, error) {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	name := cmp.Or(r.PathValue("command"), r.URL.Query().Get("command"))
 	carryOut := d.commands[r.Method+" "+name]
-	c := &call{door: d, api: asker, holder: cmp.Or(who.Name, wire.NetworkOf(peer.Addr()).String()), secret: secretOf(r)}
+	c := &call{handler: d, api: asker, shareKey: cmp.Or(who.Name, wire.NetworkOf(peer.Addr()).String()),
+		secret: secretOf(r)}
 	if carryOut == nil || !zoneIn(r, "user", &c.user) || !zoneIn(r, "address", &c.address) || c.user+c.address == 0 {
 		return nil, errUnknown
 	}
@@ -181,7 +184,7 @@ func failure(err error) (status int, answer any) {
 	kind, _ := api.KindOf(err)
 	status = kind.Status
 	var problem *api.Problem
-	var full *service.FullError
+	var full *shares.FullError
 	switch {
 	case errors.As(err, &full):
 		reason = full.Error()

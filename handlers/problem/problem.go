@@ -13,6 +13,7 @@ import (
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
+	"velocityd/service/shares"
 )
 
 // Error is the fault of a request. Its detail goes to the caller, and never repeats a bucket key.
@@ -141,7 +142,7 @@ func Of(err error) api.Problem {
 	kind := kindOf(err)
 	p := api.NewProblem(kind)
 	var request *Error
-	var full *service.FullError
+	var full *shares.FullError
 	switch {
 	case errors.As(err, &full):
 		p.Detail = "Nothing was decided, recorded or changed. Ask again later: " + full.Error()

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"velocityd/handlers/admission"
-	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 // NewBounded returns a listener for a protocol other than HTTP that closes connections above MaxConnections and
@@ -17,7 +17,7 @@ func NewBounded(inner net.Listener, o Options, each int) net.Listener {
 
 type bounded struct {
 	net.Listener
-	places *service.Shares[netip.Prefix]
+	places *shares.Pool[netip.Prefix]
 	faults admission.FaultLog
 	each   int
 }

@@ -16,7 +16,7 @@ import (
 	"syscall"
 
 	"velocityd/handlers/admission"
-	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 // Options are the settings of NewListener. The zero value bounds
@@ -48,7 +48,7 @@ type Options struct {
 func NewListener(inner net.Listener, o Options) net.Listener {
 	l := &listener{
 		Listener: inner, options: o, faults: admission.FaultLog{Logger: o.Logger},
-		places: o.places(), excess: service.Shares[netip.Prefix]{Most: mostExcess}, ready: make(chan accepted),
+		places: o.places(), excess: shares.Pool[netip.Prefix]{Most: mostExcess}, ready: make(chan accepted),
 	}
 	l.running, l.end = context.WithCancel(context.Background())
 	return l
@@ -60,15 +60,15 @@ func NewListener(inner net.Listener, o Options) net.Listener {
 type listener struct {
 	net.Listener
 	options Options
-	places  *service.Shares[netip.Prefix] // of connections that are not closed yet
-	excess  service.Shares[netip.Prefix]  // connections without a place
+	places  *shares.Pool[netip.Prefix] // of connections that are not closed yet
+	excess  shares.Pool[netip.Prefix]  // connections without a place
 	faults  admission.FaultLog
 	ready   chan accepted
 	begun   sync.Once
 	running context.Context // ends with Close
 	end     context.CancelFunc
-	// unnamed counts the connections whose proxy has not named the client yet. They have no place.
-	unnamed atomic.Int32
+	// awaitingHeader counts the connections whose proxy has not named the client yet. They have no place.
+	awaitingHeader atomic.Int32
 }
 
 // admit returns the connection that inner becomes, or nil if there were far too many
@@ -110,9 +110,9 @@ func (l *listener) logRefusal(answer []byte) {
 		slog.Int("status", status), slog.Int("bytes", len(answer)), slog.String("error", string(line[digits+1:])))
 }
 
-// mostUnnamed is how many connections of proxies may wait for their header at once. A proxy sends it with the
+// mostAwaitingHeader is how many connections of proxies may wait for their header at once. A proxy sends it with the
 // connection, so they do not wait for long.
-const mostUnnamed = 1024
+const mostAwaitingHeader = 1024
 
 type accepted struct {
 	conn net.Conn
@@ -146,7 +146,7 @@ func (l *listener) run() {
 				return
 			}
 		case l.options.isOfProxy(inner):
-			l.nameClient(inner)
+			l.readProxyHeader(inner)
 		default:
 			l.prepare(inner)
 		}
@@ -163,10 +163,10 @@ func (l *listener) handOver(a accepted) bool {
 	}
 }
 
-// nameClient prepares a connection of a proxy once that has named the client. It waits for nothing.
-func (l *listener) nameClient(inner net.Conn) {
-	if l.unnamed.Add(1) > mostUnnamed {
-		l.unnamed.Add(-1)
+// readProxyHeader prepares a connection of a proxy once that has named the client. It waits for nothing.
+func (l *listener) readProxyHeader(inner net.Conn) {
+	if l.awaitingHeader.Add(1) > mostAwaitingHeader {
+		l.awaitingHeader.Add(-1)
 		_ = inner.Close()
 		l.faults.ReportConnection("connections_exhausted",
 			"too many connections of proxies that have sent no PROXY header; closed")
@@ -174,7 +174,7 @@ func (l *listener) nameClient(inner net.Conn) {
 	}
 	go func() {
 		named, err := readProxied(l.running, inner)
-		l.unnamed.Add(-1)
+		l.awaitingHeader.Add(-1)
 		if err != nil {
 			l.logHeader(err)
 			_ = inner.Close()

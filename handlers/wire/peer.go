@@ -4,7 +4,7 @@ import (
 	"net"
 	"net/netip"
 
-	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 // peerBits is how long the network is that counts as one peer of IPv6: a machine has
@@ -22,8 +22,8 @@ const mostExcess = 64
 // places bound the requests that callers can have under way. A connection takes one place for each request that it
 // may have under way at once: one, or HTTP2Streams for one of HTTP/2. So requests need not
 // be counted, and nothing that a caller does or leaves undone takes more.
-func (o Options) places() *service.Shares[netip.Prefix] {
-	return &service.Shares[netip.Prefix]{Of: "connections", Most: o.MaxConnections, Each: o.MaxConnectionsPerPeer}
+func (o Options) places() *shares.Pool[netip.Prefix] {
+	return &shares.Pool[netip.Prefix]{Of: "connections", Most: o.MaxConnections, Each: o.MaxConnectionsPerPeer}
 }
 
 // peerOf returns the network that stands for the machine at address. All addresses that

@@ -224,7 +224,7 @@ func TestAListenerThatIsClosedEndsItsPreparations(t *testing.T) {
 	}{
 		"headers": {
 			Options{Proxies: admission.ThisMachine()},
-			func(l *listener) int { return int(l.unnamed.Load()) + l.places.Taken() },
+			func(l *listener) int { return int(l.awaitingHeader.Load()) + l.places.Taken() },
 		},
 		"handshakes": {
 			Options{TLS: handlerstest.NewAuthority(t).ServerTLS(t)}, func(l *listener) int { return l.places.Taken() },
@@ -265,7 +265,7 @@ func TestHeaderlessProxiesAreClosedBeyondBound(t *testing.T) {
 	}
 	l := NewListener(inner, Options{Proxies: admission.ThisMachine()}).(*listener)
 	defer func() { _ = l.Close() }()
-	l.unnamed.Store(mostUnnamed)
+	l.awaitingHeader.Store(mostAwaitingHeader)
 	go func() { _, _ = l.Accept() }()
 	conn, err := net.Dial("tcp", inner.Addr().String())
 	if err != nil {

@@ -65,15 +65,15 @@ func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *h
 	}
 }
 
-// Hurry bounds the time that the caller has to receive the answer that is written to w, if w is on a
+// SetAnswerDeadline bounds the time that the caller has to receive the answer that is written to w, if w is on a
 // connection.
-func Hurry(w http.ResponseWriter) {
+func SetAnswerDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 }
 
-// BePatient gives the caller a minute to receive a part of a stream that is written to w, if w is on a connection. He
-// may write it to a slow disk, and streams are few.
-func BePatient(w http.ResponseWriter) {
+// SetPartDeadline gives the caller a minute to receive a part of a stream that is written to w, if w is on a
+// connection. He may write it to a slow disk, and streams are few.
+func SetPartDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(streamTimeout))
 }
 

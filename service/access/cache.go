@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/refresh"
 )
 
 // How old the credentials may be by which a Cache answers. The age counts from before
@@ -51,7 +52,7 @@ type Cache struct {
 	began   time.Time
 
 	ring  atomic.Pointer[ring] // the newest; never nil
-	fresh *service.Fresh[*ring]
+	fresh *refresh.Cache[*ring]
 
 	// isUnread says that the last read started while the store was away; its credentials may be out of
 	// date.
@@ -94,7 +95,7 @@ func NewCache(store Store, options Options) *Cache {
 	}
 	c := &Cache{store: store, options: options, began: time.Now()}
 	c.ring.Store(&ring{})
-	c.fresh = service.NewFresh(credentialsTimeout, c.read)
+	c.fresh = refresh.New(credentialsTimeout, c.read)
 	return c
 }
 
@@ -185,8 +186,8 @@ func (c *Cache) renewBehind(ctx context.Context, old *ring) {
 
 // isDone returns whether a reading leaves nothing to do for a caller who knows old: there is a newer
 // ring, or the store has just failed.
-func (c *Cache) isDone(old *ring) func(*service.Reading[*ring]) bool {
-	return func(r *service.Reading[*ring]) bool {
+func (c *Cache) isDone(old *ring) func(*refresh.Reading[*ring]) bool {
+	return func(r *refresh.Reading[*ring]) bool {
 		return c.ring.Load() != old || r.Err != nil && time.Since(r.Ended) < credentialsPause
 	}
 }

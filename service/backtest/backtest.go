@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // Bounds of a back-test.
@@ -66,7 +67,7 @@ type Past struct {
 	// Zones and Overrides are those of the begin, and Edits came later, in any order.
 	Zones     []service.Zone
 	Overrides []service.Override
-	Edits     []service.Edit
+	Edits     []audit.Edit
 	// IsPresent says that the edits could not be read: zones and overrides are those of now.
 	IsPresent bool
 }

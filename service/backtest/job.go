@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 const (
@@ -86,7 +87,7 @@ type Desk struct {
 	store   JobStore
 	fault   func(error) // is told of faults that no caller sees
 	most    time.Duration
-	places  *service.Shares[string]
+	places  *shares.Pool[string]
 	running context.Context
 	stop    context.CancelFunc
 	work    sync.WaitGroup
@@ -97,7 +98,7 @@ type Desk struct {
 func NewDesk(source Source, store JobStore, most time.Duration, fault func(error)) *Desk {
 	d := &Desk{
 		source: source, store: store, fault: fault, most: most,
-		places: service.NewHalves[string](mostJobs, "back-tests"),
+		places: shares.NewHalves[string](mostJobs, "back-tests"),
 	}
 	d.running, d.stop = context.WithCancel(context.Background())
 	return d
@@ -110,7 +111,7 @@ func (d *Desk) Close() {
 }
 
 // Begin begins a job by a principal, which goes on when the context ends and takes a place of its holder. The error
-// wraps service.ErrBusy and a service.FullError if there is none, service.ErrNotFound if there is no such zone, and
+// wraps service.ErrBusy and a shares.FullError if there is none, service.ErrNotFound if there is no such zone, and
 // service.ErrInvalid if the query is not valid.
 func (d *Desk) Begin(ctx context.Context, q Query, by, holder string) (Job, error) {
 	if q.MostRows == 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/backtest"
 	"velocityd/service/memory"
 	"velocityd/tools/nightly"
@@ -24,7 +25,7 @@ type past struct {
 	zones    map[int64]service.Zone
 	begin    []service.Zone
 	attempts []backtest.Attempt
-	changes  []service.Edit
+	changes  []audit.Edit
 	checkOf  map[uint64]int // places of attempts by txn ids
 	wasOn    map[uint64]bool
 	targets  map[string]uint64
@@ -77,7 +78,7 @@ func (p *past) edit(t *testing.T, id int64) {
 		t.Fatal(err)
 	}
 	p.zones[id] = zone
-	p.changes = append(p.changes, service.Edit{At: p.now, ZoneAfter: &zone})
+	p.changes = append(p.changes, audit.Edit{At: p.now, ZoneAfter: &zone})
 }
 
 func randomZone(r *rand.Rand, id int64) service.Zone {
@@ -183,7 +184,7 @@ func (p *past) release(t *testing.T, b service.Bucket) {
 	if err := p.store.Release(t.Context(), b, "ann", "test"); err != nil {
 		t.Fatal(err)
 	}
-	p.changes = append(p.changes, service.Edit{At: p.now, Released: &b})
+	p.changes = append(p.changes, audit.Edit{At: p.now, Released: &b})
 }
 
 // override sets an override of a bucket or its network, or removes all of its zone.
@@ -193,7 +194,7 @@ func (p *past) override(t *testing.T, b service.Bucket) {
 		p.subject.DeleteOverrides(t, b.ZoneID)
 		for target, id := range p.targets {
 			if gone := (service.Override{ID: id, ZoneID: b.ZoneID}); target[0] == byte('0'+b.ZoneID) {
-				p.changes = append(p.changes, service.Edit{At: p.now, OverrideBefore: &gone})
+				p.changes = append(p.changes, audit.Edit{At: p.now, OverrideBefore: &gone})
 				delete(p.targets, target)
 			}
 		}
@@ -219,7 +220,7 @@ func (p *past) override(t *testing.T, b service.Bucket) {
 		p.targets[target] = uint64(len(p.changes) + 1)
 	}
 	o.ID = p.targets[target]
-	p.changes = append(p.changes, service.Edit{At: p.now, OverrideAfter: &o})
+	p.changes = append(p.changes, audit.Edit{At: p.now, OverrideAfter: &o})
 }
 
 // look notes which places were given back by the last operation.
@@ -346,7 +347,7 @@ type event struct {
 }
 
 // repeat makes a change again.
-func (p *past) repeat(t *testing.T, subject servicetest.Subject, c service.Edit) {
+func (p *past) repeat(t *testing.T, subject servicetest.Subject, c audit.Edit) {
 	t.Helper()
 	switch {
 	case c.Released != nil:

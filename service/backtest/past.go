@@ -6,11 +6,12 @@ import (
 	"slices"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // NewPast goes back from present zones and overrides, by all edits since an instant in their order, to the settings at
 // that instant.
-func NewPast(zones []service.Zone, overrides []service.Override, edits []service.Edit) Past {
+func NewPast(zones []service.Zone, overrides []service.Override, edits []audit.Edit) Past {
 	zoneOf, overrideOf := map[int64]service.Zone{}, map[uint64]service.Override{}
 	for _, zone := range zones {
 		zoneOf[zone.ID] = zone

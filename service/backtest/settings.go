@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // settings are the zones and overrides of all plans at an instant. Plan 0 is as it was; the others have a proposal in
@@ -14,7 +15,7 @@ type settings struct {
 	proposals []service.Zone
 	zones     map[int64]service.Zone
 	overrides map[int64]exceptions
-	edits     []service.Edit // later ones
+	edits     []audit.Edit // later ones
 	// planned are the zones of all plans by the ids of planID, as Decide asks for them, and terms theirs by plan. Zones
 	// that changed are missing, and made anew when they are asked for.
 	planned   map[int64]service.Zone
@@ -35,7 +36,7 @@ func newSettings(s Setup) *settings {
 		planned: map[int64]service.Zone{}, terms: map[int64][]service.Term{},
 		edits: slices.Clone(s.Edits),
 	}
-	slices.SortStableFunc(now.edits, func(x, y service.Edit) int { return x.At.Compare(y.At) })
+	slices.SortStableFunc(now.edits, func(x, y audit.Edit) int { return x.At.Compare(y.At) })
 	for _, proposal := range s.Proposals {
 		proposal.Mode = service.ModeEnforce
 		now.proposals = append(now.proposals, proposal.WithDefaults())
@@ -67,7 +68,7 @@ func (s *settings) due(now time.Time) (at time.Time, ok bool) {
 }
 
 // edit makes the next edit, and returns it.
-func (s *settings) edit() (e service.Edit) {
+func (s *settings) edit() (e audit.Edit) {
 	e, s.edits = s.edits[0], s.edits[1:]
 	switch {
 	case e.ZoneAfter != nil:

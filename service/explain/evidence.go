@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 const (
@@ -60,7 +61,7 @@ type Records struct {
 	Zones     map[int64]service.Zone
 	Overrides []service.Override // those that may hold for a bucket of the check
 	// Edits are the newest of the zones, of such overrides, and of buckets, the newest first.
-	Edits []service.Edit
+	Edits []audit.Edit
 	// Since is the instant since which Edits hold all that there were. The zero time is for ever.
 	Since time.Time
 	// KeepDays is for how many days txns are kept at least, in zones that do not want more; 0 is for ever.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/explain"
 	"velocityd/service/memory"
 )
@@ -345,7 +346,7 @@ func TestChangeCommittedAfterAttemptIsUndone(t *testing.T) {
 	before := e.Records.Zones[1]
 	e.Records.Zones[1] = service.Zone{ID: 1, Rate: 5, Window: time.Minute}
 	after := e.Records.Zones[1]
-	e.Records.Edits = []service.Edit{{At: e.Txn.CreatedAt.Add(-2 * time.Second), ZoneBefore: &before, ZoneAfter: &after}}
+	e.Records.Edits = []audit.Edit{{At: e.Txn.CreatedAt.Add(-2 * time.Second), ZoneBefore: &before, ZoneAfter: &after}}
 	if x := explain.Of(e); !x.Agrees || x.Rate != 2 {
 		t.Errorf("a change of two seconds before: %+v", x)
 	}

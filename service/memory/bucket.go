@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // Peek returns the view of a bucket, or the error of service.NewPeek.
@@ -41,7 +42,7 @@ func (m *Store) Release(_ context.Context, bucket service.Bucket, principal, rea
 	m.uncount(m.now(), bucket)
 	delete(m.lockouts, bucket)
 	m.tellRelease(m.now(), bucket)
-	m.note(service.Edit{Released: &bucket})
+	m.note(audit.Edit{Released: &bucket})
 	m.audit(Audit{
 		ZoneID: bucket.ZoneID, Action: "release bucket", Key: bucket.Key, Principal: principal, Reason: reason,
 	})

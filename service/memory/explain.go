@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/explain"
 )
 
@@ -38,7 +39,7 @@ func (m *Store) Explain(_ context.Context, id uint64) (explain.Explanation, erro
 }
 
 // note records an edit, for explanations.
-func (m *Store) note(e service.Edit) {
+func (m *Store) note(e audit.Edit) {
 	e.At = m.now()
 	m.edits = append(m.edits, e)
 }
@@ -55,7 +56,7 @@ func (m *Store) zoneNow(id int64) *service.Zone {
 func (m *Store) dropOverrides(isGoing func(service.Override) bool) {
 	for _, o := range m.overrides {
 		if isGoing(o) {
-			m.note(service.Edit{OverrideBefore: &o})
+			m.note(audit.Edit{OverrideBefore: &o})
 		}
 	}
 	m.overrides = slices.DeleteFunc(m.overrides, isGoing)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // Overrides returns at most limit overrides of a zone with ids above after, by id. It
@@ -100,7 +101,7 @@ func (m *Store) add(o service.Override) service.Override {
 	o.ID = m.lastOverride
 	o.ExpiresAt.Time = o.ExpiresAt.UTC().Truncate(time.Microsecond)
 	m.overrides = append(m.overrides, o)
-	m.note(service.Edit{OverrideAfter: &o})
+	m.note(audit.Edit{OverrideAfter: &o})
 	return o
 }
 
@@ -151,7 +152,7 @@ func (m *Store) replace(ctx context.Context, o service.Override, principal strin
 	}
 	o.CreatedBy = cmp.Or(o.CreatedBy, m.overrides[i].CreatedBy)
 	o.ExpiresAt.Time = o.ExpiresAt.UTC().Truncate(time.Microsecond)
-	m.note(service.Edit{OverrideBefore: new(m.overrides[i]), OverrideAfter: &o})
+	m.note(audit.Edit{OverrideBefore: new(m.overrides[i]), OverrideAfter: &o})
 	m.overrides[i] = o
 	m.audit(
 		Audit{ZoneID: o.ZoneID, Action: "set override", Key: o.Key, Principal: principal, Reason: service.StatedReason(ctx)})

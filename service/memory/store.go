@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/event"
 	"velocityd/service/webhook"
 )
@@ -33,7 +34,7 @@ type Store struct {
 	indexes      map[service.Bucket][]int
 	attempts     map[string]service.Attempt
 	audits       []Audit
-	edits        []service.Edit // the oldest first
+	edits        []audit.Edit // the oldest first
 	rolledUp     rolledUp
 	retention    []service.RetentionTask
 	events       []event.Event

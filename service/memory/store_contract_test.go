@@ -8,8 +8,10 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/memory"
+	"velocityd/service/zonereport"
 	"velocityd/tools/nightly"
 	"velocityd/tools/servicetest"
+	"velocityd/tools/servicetest/timeline"
 )
 
 func TestMemoryKeepsTheContract(t *testing.T) {
@@ -61,7 +63,7 @@ func TestMemoryStaysExactWhileSecretKeysRotate(t *testing.T) {
 	if nightly.Is() {
 		seeds = 40
 	}
-	for name, zone := range servicetest.RotationZones() {
+	for name, zone := range timeline.RotationZones() {
 		for seed := range seeds {
 			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
 				t.Parallel()
@@ -70,7 +72,7 @@ func TestMemoryStaysExactWhileSecretKeysRotate(t *testing.T) {
 					now = now.Add(time.Millisecond)
 					return now
 				})
-				servicetest.ExerciseRotation(t, m, servicetest.InMemory(m), zone, seed)
+				timeline.ExerciseRotation(t, m, servicetest.InMemory(m), zone, seed)
 			})
 		}
 	}
@@ -93,7 +95,7 @@ func TestMemoryKeepsTheContractOfZoneReports(t *testing.T) {
 		m := memory.New()
 		return struct {
 			servicetest.TotalsSubject
-			service.ZoneReportStore
+			zonereport.Store
 		}{servicetest.TotalsThrough(m, m), m}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // Zones returns all zones by id, with all defaults filled in.
@@ -52,7 +53,7 @@ func (m *Store) PutZone(
 func (m *Store) put(zone service.Zone) service.Zone {
 	zone = zone.WithDefaults()
 	zone.Revision = m.zones[zone.ID].Revision + 1
-	m.note(service.Edit{ZoneBefore: m.zoneNow(zone.ID), ZoneAfter: &zone})
+	m.note(audit.Edit{ZoneBefore: m.zoneNow(zone.ID), ZoneAfter: &zone})
 	m.zones[zone.ID] = zone
 	return zone
 }
@@ -83,7 +84,7 @@ func (m *Store) DeleteZone(ctx context.Context, id int64, match service.Match, p
 
 func (m *Store) drop(id int64) {
 	m.dropOverrides(func(o service.Override) bool { return o.ZoneID == id })
-	m.note(service.Edit{ZoneBefore: m.zoneNow(id)})
+	m.note(audit.Edit{ZoneBefore: m.zoneNow(id)})
 	delete(m.zones, id)
 }
 

@@ -5,29 +5,30 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
-// ZoneReport implements service.ZoneReportStore.
+// ZoneReport implements zonereport.Store.
 func (m *Store) ZoneReport(
-	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
-) (service.ZoneReport, error) {
+	ctx context.Context, zone service.Zone, query zonereport.Query,
+) (zonereport.Report, error) {
 	report, err := m.reportOfTxns(zone, query)
 	if err != nil {
-		return service.ZoneReport{}, err
+		return zonereport.Report{}, err
 	}
 	totals, err := m.ZoneTotals(
 		ctx, zone.ID, service.TotalsQuery{Since: report.Since, Until: report.Until, By: service.SpanHour})
 	if err != nil {
-		return service.ZoneReport{}, err
+		return zonereport.Report{}, err
 	}
 	return report.WithTotals(totals), nil
 }
 
 // reportOfTxns returns the report that the txns make.
-func (m *Store) reportOfTxns(zone service.Zone, query service.ZoneReportQuery) (service.ZoneReport, error) {
-	reporter, err := service.NewZoneReporter(zone, query)
+func (m *Store) reportOfTxns(zone service.Zone, query zonereport.Query) (zonereport.Report, error) {
+	reporter, err := zonereport.NewReporter(zone, query)
 	if err != nil {
-		return service.ZoneReport{}, err
+		return zonereport.Report{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

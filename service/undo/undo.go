@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 )
 
 // Zone returns the zone as it was before the first of some edits, which are in their order. The result is nil if none
 // of them is about the zone itself, or if one of them has made it: then madeBy is its id.
-func Zone(edits []service.Edit) (before *service.Zone, madeBy uint64) {
+func Zone(edits []audit.Edit) (before *service.Zone, madeBy uint64) {
 	for _, e := range edits {
 		switch {
 		case e.ZoneBefore != nil:
@@ -26,7 +27,7 @@ func Zone(edits []service.Edit) (before *service.Zone, madeBy uint64) {
 // Overrides returns the overrides that one of some edits has deleted, as they were before the first edit that concerns
 // them. there are those of now. Those that have expired at now, or whose key or network has another override, are left
 // out.
-func Overrides(edits []service.Edit, there []service.Override, now time.Time) (deleted []service.Override) {
+func Overrides(edits []audit.Edit, there []service.Override, now time.Time) (deleted []service.Override) {
 	type target struct {
 		key    string
 		prefix netip.Prefix

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/undo"
 )
 
 func TestRewoundZoneIsAsBeforeFirstChange(t *testing.T) {
 	t.Parallel()
 	was, later := &service.Zone{ID: 1, Rate: 5}, &service.Zone{ID: 1, Rate: 9}
-	edits := []service.Edit{
+	edits := []audit.Edit{
 		{ID: 3, OverrideAfter: &service.Override{ID: 7}},
 		{ID: 4, ZoneBefore: was},
 		{ID: 5, ZoneBefore: later},
@@ -36,7 +37,7 @@ func TestGoneOverridesWithRoomComeBack(t *testing.T) {
 	}
 	expired := of(5, "eve", 1)
 	expired.ExpiresAt.Time = now
-	edits := []service.Edit{
+	edits := []audit.Edit{
 		{ID: 1, OverrideBefore: of(1, "alice", 1)}, // changed, and deleted later
 		{ID: 2, OverrideBefore: of(1, "alice", 2)},
 		{ID: 3, OverrideBefore: of(2, "bob", 1)},   // still there

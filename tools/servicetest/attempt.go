@@ -3,13 +3,13 @@ package servicetest
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"velocityd/service"
+	"velocityd/tools/servicetest/steps"
 )
 
 func attemptClaims() map[string]claim {
@@ -79,16 +79,6 @@ func attemptClaims() map[string]claim {
 	}
 }
 
-// wantSame wants the answer to a retry to equal the first answer.
-func wantSame(tb testing.TB, first, retry service.Decision) {
-	tb.Helper()
-	same := first.Err == nil && retry.Err == nil && retry.CheckedAt.Equal(first.CheckedAt.Time) &&
-		retry.Blocked == first.Blocked && retry.WouldBlock == first.WouldBlock && slices.Equal(retry.Verdicts, first.Verdicts)
-	if !same {
-		tb.Errorf("a retry was answered otherwise:\nfirst %+v\nretry %+v", first, retry)
-	}
-}
-
 func attemptIDWithOtherBucketsIsAConflict(t *testing.T, b subject) {
 	if b.forgets() {
 		t.Skip("attempt ids are those of shards")
@@ -113,8 +103,8 @@ func attemptIDWithOtherBucketsIsAConflict(t *testing.T, b subject) {
 			t.Errorf("%s in a batch: got %+v, want the second alone refused", name, decisions)
 		}
 	}
-	wantSame(t, lone, b.attempt(t, "lone", x))
-	wantSame(t, pair, b.attempt(t, "pair", x, y))
+	steps.WantSame(t, lone, b.attempt(t, "lone", x))
+	steps.WantSame(t, pair, b.attempt(t, "pair", x, y))
 	for bucket, want := range map[service.Bucket]int{x: 2, y: 1, z: 0} {
 		if recorded, _ := b.counted(t, bucket); recorded != want {
 			t.Errorf("%+v: recorded %d txns, want %d", bucket, recorded, want)
@@ -146,7 +136,7 @@ func attemptIDIsRememberedLongEnough(t *testing.T, b subject) {
 		if d.TxnID() <= first.TxnID() || !d.CheckedAt.After(first.CheckedAt.Time) {
 			t.Errorf("%s: still remembered after %v: %+v", test.name, test.life, d)
 		}
-		wantSame(t, d, b.attempt(t, test.name, at(2, test.name), test.buckets[0]))
+		steps.WantSame(t, d, b.attempt(t, test.name, at(2, test.name), test.buckets[0]))
 		if _, err := b.ask(t.Context(), service.Check{AttemptID: test.name, Buckets: test.buckets}); !errors.Is(
 			err, service.ErrConflict) {
 			t.Errorf("%s: the former buckets got %v, want ErrConflict", test.name, err)
@@ -170,7 +160,7 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b subject) {
 		firsts = append(firsts, d)
 	}
 	for i, id := range ids {
-		wantSame(t, firsts[i], b.attempt(t, id, alice))
+		steps.WantSame(t, firsts[i], b.attempt(t, id, alice))
 		if txn := b.Txns(t, alice)[i]; txn.AttemptID != id {
 			t.Errorf("attempt id %q recorded as %q", id, txn.AttemptID)
 		}
@@ -181,7 +171,7 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b subject) {
 	}
 	first := b.all(t, together...)
 	for i, d := range b.all(t, together...) {
-		wantSame(t, first[i], d)
+		steps.WantSame(t, first[i], d)
 	}
 	for _, id := range []string{strings.Repeat("x", service.MaxAttemptIDLength+1), "a\n", "\x00", "\x7f", "é", "\xff"} {
 		_, err := b.ask(t.Context(), service.Check{Buckets: []service.Bucket{alice}, AttemptID: id})
@@ -208,7 +198,7 @@ func parallelRetriesGetOneAnswer(t *testing.T, b subject) {
 		if i%2 == 1 {
 			d.Verdicts[0], d.Verdicts[1] = d.Verdicts[1], d.Verdicts[0]
 		}
-		wantSame(t, decisions[0], d)
+		steps.WantSame(t, decisions[0], d)
 		if t.Failed() {
 			return
 		}

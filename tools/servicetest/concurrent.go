@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/tools/servicetest/steps"
 )
 
 func concurrentClaims() map[string]claim {
@@ -90,7 +91,7 @@ func concurrentClaims() map[string]claim {
 
 func noMoreUnderWay(t *testing.T, b subject) {
 	for zone, counts := range map[string]string{"1": "attempts", "2": "failures"} {
-		b.run(t, strings.NewReplacer("ZONE", zone, "COUNTS", counts).Replace(`
+		steps.Run(t, b, strings.NewReplacer("ZONE", zone, "COUNTS", counts).Replace(`
 			zone ZONE rate=50 reserve_ttl=10m concurrent=2 counts=COUNTS
 			check ZONE/alice as=first -> pass
 			check ZONE/alice as=second -> pass

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/tools/servicetest/steps"
 )
 
 func eventClaims() map[string]claim {
@@ -62,7 +63,7 @@ func eventClaims() map[string]claim {
 }
 
 func lockoutIsTold(t *testing.T, b subject) {
-	locking := b.run(t, `
+	locking := steps.Run(t, b, `
 		zone 1 rate=1 window=1m lockout=1h
 		check 1/o'brien"x"ä -> pass
 		told 1/o'brien"x"ä
@@ -81,7 +82,7 @@ func lockoutIsTold(t *testing.T, b subject) {
 		!e.At.Equal(locking.CheckedAt.Time) {
 		t.Errorf("the event of %v says %s, %v; the check was at %v", e.At.Time, e.Data, err, locking.CheckedAt.Time)
 	}
-	b.run(t, `
+	steps.Run(t, b, `
 		age 1/o'brien"x"ä 2h
 		check 1/o'brien"x"ä -> pass
 		check 1/o'brien"x"ä as=again -> lockout

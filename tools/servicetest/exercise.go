@@ -1,5 +1,5 @@
-// Package servicetest is Exercise, the suite that every store of checks must pass, and the suites of history, totals,
-// reports and rotated keys. It is for tests only and must not know any engine.
+// Package servicetest is Exercise, the suite that every store of checks must pass, and the suites of history, totals
+// and reports. It is for tests only and must not know any engine.
 package servicetest
 
 import (
@@ -13,6 +13,9 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/event"
+	"velocityd/service/memory"
+	"velocityd/tools/servicetest/steps"
+	"velocityd/tools/servicetest/timeline"
 )
 
 // Subject is a store under test, with the powers of a DBA: Exercise sets zones, reads records, and ages
@@ -88,11 +91,25 @@ func claims() map[string]claim {
 		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), recallClaims(),
 		lockoutClaims(),
 		releaseClaims(), eventClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(),
-		periodClaims(), concurrentClaims(), secretClaims(), oracleClaims(),
+		periodClaims(), concurrentClaims(), secretClaims(), timelineClaims(),
 	} {
 		maps.Copy(all, part)
 	}
 	return all
+}
+
+// timelineClaims compare the answers of a subject with those of the store in memory.
+func timelineClaims() map[string]claim {
+	compared := func(exercise func(*testing.T, timeline.Subject, timeline.Options)) claim {
+		return func(t *testing.T, b subject) {
+			oracle := func(m *memory.Store) timeline.Subject { return InMemory(m) }
+			exercise(t, b, timeline.Options{Oracle: oracle, Forgets: b.forgets()})
+		}
+	}
+	return map[string]claim{
+		"AgreesWithTheOracleOnRandomTimelines": compared(timeline.Exercise),
+		"AgreesWithTheOracleOnALargeBatch":     compared(timeline.ExerciseBatch),
+	}
 }
 
 // Allowance is a part of the contract that a store need not keep.
@@ -108,6 +125,11 @@ const patience = 5 * time.Minute
 
 // claim fails the test if a subject does not keep one part of the contract.
 type claim func(t *testing.T, b subject)
+
+// script returns a claim that is a sequence of steps: see steps.Run.
+func script(text string) claim {
+	return func(t *testing.T, b subject) { steps.Run(t, b, text) }
+}
 
 // subject adds helpers for claims to a Subject.
 type subject struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/tools/servicetest/steps"
 )
 
 func overrideClaims() map[string]claim { //nolint:funlen // a table of scripts
@@ -128,7 +129,7 @@ func within(prefix string, o service.Override) service.Override {
 }
 
 func allowOverride(t *testing.T, b subject) {
-	b.run(t, `
+	steps.Run(t, b, `
 		zone 1 rate=1
 		check 1/alice -> pass
 		allow 1/alice
@@ -145,7 +146,7 @@ func allowOverride(t *testing.T, b subject) {
 }
 
 func denyOverride(t *testing.T, b subject) {
-	b.run(t, `
+	steps.Run(t, b, `
 		zone 1 rate=3
 		deny 1/alice
 		2x check 1/alice -> block denied v=0 left=0 wait=1h counted=no // for ever: to come again in a window

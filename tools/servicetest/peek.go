@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/tools/servicetest/steps"
+	"velocityd/tools/servicetest/timeline"
 )
 
 func peekClaims() map[string]claim {
@@ -103,7 +105,7 @@ func peekShowsTheNewestTxns(t *testing.T, b subject) {
 }
 
 func peekShowsLockoutAndOverride(t *testing.T, b subject) {
-	b.run(t, `
+	steps.Run(t, b, `
 		zone 1 rate=1 window=1m lockout=1h key_kind=ip
 		check 1/203.0.113.9 -> pass
 		check 1/203.0.113.9 as=locking -> block
@@ -112,10 +114,10 @@ func peekShowsLockoutAndOverride(t *testing.T, b subject) {
 	network := within("203.0.113.0/24", limit(1, "", 7, time.Hour))
 	network.ExpiresAt.Time = time.Now().Add(24 * time.Hour).Truncate(time.Microsecond)
 	b.SetOverride(t, network)
-	if o := b.peek(t, at(1, "203.0.113.9")).Override; !sameOverride(o, &network) || o.ID == 0 {
+	if o := b.peek(t, at(1, "203.0.113.9")).Override; !timeline.SameOverride(o, &network) || o.ID == 0 {
 		t.Errorf("peek shows override %+v, want %+v", o, network)
 	}
-	b.run(t, `
+	steps.Run(t, b, `
 		peek 1/203.0.113.9 -> rate=7 window=1h v=1 left=0 override=limit
 		allow 1/203.0.113.9
 		peek 1/203.0.113.9 -> retry=0s rate=1 unmetered v=0 left=0 until=0s override=allow

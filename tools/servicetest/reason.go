@@ -2,6 +2,8 @@ package servicetest
 
 import (
 	"testing"
+
+	"velocityd/tools/servicetest/steps"
 )
 
 func reasonClaims() map[string]claim { //nolint:funlen // a table of scripts
@@ -107,7 +109,7 @@ func reasonClaims() map[string]claim { //nolint:funlen // a table of scripts
 }
 
 func denialNamesItsOverride(t *testing.T, b subject) {
-	denied := b.run(t, `
+	denied := steps.Run(t, b, `
 		zone 1 rate=0 lockout=1h key_kind=ip
 		check 1/203.0.113.9 -> lockout
 		deny 1/203.0.113.0/24
@@ -119,7 +121,7 @@ func denialNamesItsOverride(t *testing.T, b subject) {
 	if got != want || denied["network"].Verdicts[0].OverrideID == got {
 		t.Errorf("denied by override %d, want %d and not that of the network", got, want)
 	}
-	b.run(t, `
+	steps.Run(t, b, `
 		clear 1
 		check 1/203.0.113.9 -> locked
 	`)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/tools/servicetest/steps"
 )
 
 func recallClaims() map[string]claim {
@@ -182,7 +183,7 @@ func attemptIsRecalled(t *testing.T, b subject) {
 			b.set(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute}) // changes no answer that was given
 		}
 		got := b.recall(t, "id")
-		wantSame(t, d, got.Decision)
+		steps.WantSame(t, d, got.Decision)
 		if got.AttemptID != "id" || !got.ExpiresAt.Equal(d.CheckedAt.Add(2*time.Hour)) || got.Outcome != outcome ||
 			!slices.Equal(got.Decision.Zones(), []int64{2, 1, 3}) || len(got.Txns) != len(buckets) {
 			t.Fatalf("recalled as %+v, outcome %q", got, got.Outcome)

@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
 // ZoneReportSubject is a Subject that makes reports.
 type ZoneReportSubject interface {
 	Subject
-	service.ZoneReportStore
+	zonereport.Store
 	// RollUp counts all attempts that are due to be counted in totals.
 	RollUp(tb testing.TB)
 }
 
-// ExerciseZoneReport tests that the store that open returns keeps the contract of service.ZoneReportStore. It calls
+// ExerciseZoneReport tests that the store that open returns keeps the contract of zonereport.Store. It calls
 // open once for each claim; open must return a ZoneReportSubject without zones and txns.
 func ExerciseZoneReport(t *testing.T, open func(t *testing.T) ZoneReportSubject) {
 	for name, holds := range map[string]func(*testing.T, reportSubject){
@@ -58,7 +59,7 @@ func (b *reportSubject) open(tb testing.TB, userRate int) {
 }
 
 // report returns the report of the last hours.
-func (b *reportSubject) report(tb testing.TB, hours int, q service.ZoneReportQuery) service.ZoneReport {
+func (b *reportSubject) report(tb testing.TB, hours int, q zonereport.Query) zonereport.Report {
 	tb.Helper()
 	q.Until.Time = time.Now().Add(time.Minute)
 	q.Since.Time = q.Until.Add(-time.Duration(hours) * time.Hour)
@@ -96,7 +97,7 @@ func reportCountsHours(t *testing.T, b reportSubject) {
 	d := b.check(t, at(1, "bob"))
 	b.wantReport(t, d.TxnID(), success, nil)
 	b.wantReport(t, b.check(t, at(1, "bob")).TxnID(), failure, nil)
-	report := b.report(t, 5, service.ZoneReportQuery{})
+	report := b.report(t, 5, zonereport.Query{})
 	if want := (service.Totals{Attempts: 3, Allowed: 3, Successes: 1, Failures: 1}); report.Total != want ||
 		report.Rows != 3 {
 		t.Errorf("%d rows, %+v; want 3, %+v", report.Rows, report.Total, want)
@@ -118,7 +119,7 @@ func reportCountsHours(t *testing.T, b reportSubject) {
 		t.Errorf("%d hours, %d with attempts: %+v", n, busy, report.Hours)
 	}
 	want := service.Totals{Attempts: 6, Allowed: 5, Blocked: 1, WouldBlock: 1, Successes: 1, Failures: 1}
-	if all := b.report(t, 8, service.ZoneReportQuery{}); all.Total != want || all.Rows != 6 {
+	if all := b.report(t, 8, zonereport.Query{}); all.Total != want || all.Rows != 6 {
 		t.Errorf("%d rows, %+v; want 6, %+v", all.Rows, all.Total, want)
 	}
 }
@@ -130,7 +131,7 @@ func reportOfStoppedKeys(t *testing.T, b reportSubject) {
 			b.check(t, at(1, key))
 		}
 	}
-	report := b.report(t, 1, service.ZoneReportQuery{Keys: 2})
+	report := b.report(t, 1, zonereport.Query{Keys: 2})
 	var got []string
 	for _, key := range report.Stopped {
 		got = append(got, fmt.Sprintf("%s %d of %d", key.Key, key.WouldBlock, key.Attempts))
@@ -155,7 +156,7 @@ func reportOfNearKeys(t *testing.T, b reportSubject) {
 		b.age(t, time.Hour+time.Second, at(1, "slow"))
 	}
 	var got []string
-	for _, key := range b.report(t, 8, service.ZoneReportQuery{}).Near {
+	for _, key := range b.report(t, 8, zonereport.Query{}).Near {
 		got = append(got, fmt.Sprint(key.Key, key.Most))
 	}
 	if want := []string{"full5", "near4"}; !slices.Equal(got, want) {
@@ -164,13 +165,13 @@ func reportOfNearKeys(t *testing.T, b reportSubject) {
 }
 
 // pairedQuery asks for sprays and targets from three on.
-func pairedQuery(within time.Duration) service.ZoneReportQuery {
-	few := service.Threshold{Least: 3, Within: service.Lasting(within)}
-	return service.ZoneReportQuery{UsersZone: 1, AddressesZone: 2, Spray: few, Sources: few}
+func pairedQuery(within time.Duration) zonereport.Query {
+	few := zonereport.Threshold{Least: 3, Within: service.Lasting(within)}
+	return zonereport.Query{UsersZone: 1, AddressesZone: 2, Spray: few, Sources: few}
 }
 
 // burstsAre compares bursts without their times.
-func burstsAre(t *testing.T, got []service.Burst, want ...string) {
+func burstsAre(t *testing.T, got []zonereport.Burst, want ...string) {
 	t.Helper()
 	var all []string
 	for _, b := range got {
@@ -197,7 +198,7 @@ func reportOfSprays(t *testing.T, b reportSubject) {
 	report := b.report(t, 1, pairedQuery(time.Minute*10))
 	burstsAre(t, report.Sprays, "192.0.2.1 3 others, 0 of 5 blocked, 2 [b d]", "192.0.2.2 4 others, 1 of 6 blocked, 0 []")
 	burstsAre(t, report.Targets)
-	if alone := b.report(t, 1, service.ZoneReportQuery{}); len(alone.Sprays)+len(alone.Targets) > 0 {
+	if alone := b.report(t, 1, zonereport.Query{}); len(alone.Sprays)+len(alone.Targets) > 0 {
 		t.Errorf("without zones of users and addresses: %+v, %+v", alone.Sprays, alone.Targets)
 	}
 }
@@ -235,7 +236,7 @@ func reportIsCut(t *testing.T, b reportSubject) {
 		}
 	}
 	until := time.Now().Add(time.Minute)
-	q := service.ZoneReportQuery{Since: service.At(until.Add(-4 * time.Hour)), Until: service.At(until), MostRows: 2}
+	q := zonereport.Query{Since: service.At(until.Add(-4 * time.Hour)), Until: service.At(until), MostRows: 2}
 	report, err := b.of.ZoneReport(t.Context(), b.user, q)
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +262,7 @@ func reportHasWholeHours(t *testing.T, b reportSubject) {
 	}
 	until := time.Now().Add(time.Minute)
 	report, err := b.of.ZoneReport(t.Context(), b.user,
-		service.ZoneReportQuery{Since: service.At(until.Add(-5 * time.Hour)), Until: service.At(until), MostRows: 2})
+		zonereport.Query{Since: service.At(until.Add(-5 * time.Hour)), Until: service.At(until), MostRows: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +295,7 @@ func reportPassesOthers(t *testing.T, b reportSubject) {
 }
 
 // ofLast returns a query about the last time.
-func ofLast(q service.ZoneReportQuery, length time.Duration) service.ZoneReportQuery {
+func ofLast(q zonereport.Query, length time.Duration) zonereport.Query {
 	q.Until.Time = time.Now().Add(time.Minute)
 	q.Since.Time = q.Until.Add(-length)
 	return q
@@ -306,7 +307,7 @@ func reportOfKept(t *testing.T, b reportSubject) {
 	b.age(t, 2*time.Hour, at(2, "192.0.2.1"))
 	b.check(t, at(1, "alice"))
 	for length, isPart := range map[time.Duration]bool{time.Hour: false, 4 * time.Hour: true} {
-		report, err := b.of.ZoneReport(t.Context(), b.user, ofLast(service.ZoneReportQuery{}, length))
+		report, err := b.of.ZoneReport(t.Context(), b.user, ofLast(zonereport.Query{}, length))
 		if err != nil || report.IsPart() != isPart || report.IsCut || isPart != report.From.After(report.Since.Time) ||
 			report.Rows != 1 {
 			t.Errorf("of %v: from %v of %v, %d rows, %v", length, report.From.Time, report.Since.Time, report.Rows, err)
@@ -327,7 +328,7 @@ func reportOfNearKeysInPeriods(t *testing.T, b reportSubject) {
 		b.age(t, 24*time.Hour, at(1, "midnight"))
 	}
 	var got []string
-	for _, key := range b.report(t, 72, service.ZoneReportQuery{}).Near {
+	for _, key := range b.report(t, 72, zonereport.Query{}).Near {
 		got = append(got, fmt.Sprint(key.Key, key.Most))
 	}
 	if want := []string{"full5", "near4"}; !slices.Equal(got, want) {
@@ -338,7 +339,7 @@ func reportOfNearKeysInPeriods(t *testing.T, b reportSubject) {
 func wrongReportQueries(t *testing.T, b reportSubject) {
 	b.open(t, 1)
 	now := time.Now()
-	for name, q := range map[string]service.ZoneReportQuery{
+	for name, q := range map[string]zonereport.Query{
 		"no since":        {Until: service.At(now)},
 		"nothing between": {Since: service.At(now), Until: service.At(now)},
 		"too long":        {Since: service.At(now.Add(-400 * 24 * time.Hour)), Until: service.At(now)},
@@ -346,13 +347,13 @@ func wrongReportQueries(t *testing.T, b reportSubject) {
 		"the same zone":   {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), UsersZone: 1, AddressesZone: 1},
 		"few users": {
 			Since: service.At(now.Add(-time.Hour)), Until: service.At(now),
-			Spray: service.Threshold{Least: 1},
+			Spray: zonereport.Threshold{Least: 1},
 		},
 		"long": {
 			Since: service.At(now.Add(-time.Hour)), Until: service.At(now),
-			Sources: service.Threshold{Within: service.Lasting(25 * time.Hour)},
+			Sources: zonereport.Threshold{Within: service.Lasting(25 * time.Hour)},
 		},
-		"rows": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), MostRows: service.MaxZoneReportRows + 1},
+		"rows": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), MostRows: zonereport.MaxRows + 1},
 		"keys": {Since: service.At(now.Add(-time.Hour)), Until: service.At(now), Keys: -1},
 	} {
 		if _, err := b.of.ZoneReport(t.Context(), b.user, q); !errors.Is(err, service.ErrInvalid) {

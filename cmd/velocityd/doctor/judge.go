@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/db"
+	"velocityd/db/inspection"
 	"velocityd/internal/engine"
 	"velocityd/migrations/roles"
 )
@@ -34,10 +34,10 @@ const (
 	servers      = "MySQL 9.7, MariaDB 10.11 or MariaDB 11.8" // that are tested
 )
 
-func (d *Diagnoses) judge(i db.Inspection) {
+func (d *Diagnoses) judge(i inspection.Result) {
 	const mysql = engine.MySQL
 	for _, one := range []struct {
-		judge func(db.Inspection)
+		judge func(inspection.Result)
 		of    []engine.Engine
 	}{
 		{d.judgeVersion, []engine.Engine{mysql, tidb, vitess}},
@@ -71,7 +71,7 @@ type kind struct {
 	sessions             string // how the service's are
 }
 
-func kindOf(i db.Inspection) kind {
+func kindOf(i inspection.Result) kind {
 	const sessions = "READ COMMITTED, strict and in UTC"
 	if i.IsMariaDB {
 		return kind{"MariaDB", servers, `^(10\.11|11\.8)\.`, sessions}
@@ -83,7 +83,7 @@ func kindOf(i db.Inspection) kind {
 }
 
 // judgeVersion says whether the engine is of a series that the project is tested on.
-func (d *Diagnoses) judgeVersion(i db.Inspection) {
+func (d *Diagnoses) judgeVersion(i inspection.Result) {
 	of := kindOf(i)
 	tested := regexp.MustCompile(of.tested).MatchString(i.Version)
 	d.when(tested, OK, "engine", of.name+" "+i.Version+" is one that this program is tested on", "")
@@ -95,7 +95,7 @@ func (d *Diagnoses) judgeVersion(i db.Inspection) {
 }
 
 // judgeRights compares the rights of the account with the role of the service.
-func (d *Diagnoses) judgeRights(i db.Inspection) {
+func (d *Diagnoses) judgeRights(i inspection.Result) {
 	const cure = "let an administrator run 'velocityd migrate roles --service ACCOUNT --dry-run', and then without " +
 		"--dry-run"
 	grants := roles.ReadGrants(i.Engine, i.Database, i.Grants)
@@ -130,7 +130,7 @@ func shorten(text string) string {
 
 // judgeShards says which shards have no primary, and which have no replica that could take its
 // place.
-func (d *Diagnoses) judgeShards(i db.Inspection) {
+func (d *Diagnoses) judgeShards(i inspection.Result) {
 	d.when(len(i.Shards) == 0, Fault, "shards", "the keyspace of the buckets has none",
 		"make them, and run 'velocityd migrate up'")
 	for _, shard := range i.Shards {
@@ -142,7 +142,7 @@ func (d *Diagnoses) judgeShards(i db.Inspection) {
 	d.otherwise("shards", fmt.Sprintf("all %d have a primary and replicas that serve", len(i.Shards)))
 }
 
-func (d *Diagnoses) judgeConstraints(i db.Inspection) {
+func (d *Diagnoses) judgeConstraints(i inspection.Result) {
 	d.when(i.Variables["tidb_enable_check_constraint"] == "OFF", Fault, "checks",
 		"tidb_enable_check_constraint is OFF, so the engine takes any rate and window of a zone",
 		"let an administrator run SET GLOBAL tidb_enable_check_constraint = ON, and then 'velocityd zone lint'")
@@ -150,12 +150,12 @@ func (d *Diagnoses) judgeConstraints(i db.Inspection) {
 }
 
 // judgeSessions says how the service's sessions are, which are pinned, and read back at each connect.
-func (d *Diagnoses) judgeSessions(i db.Inspection) {
+func (d *Diagnoses) judgeSessions(i inspection.Result) {
 	d.add(OK, "sessions", "those of the service are "+kindOf(i).sessions+", which each connect proves", "")
 }
 
 // judgeServer says how other sessions than the service's are.
-func (d *Diagnoses) judgeServer(i db.Inspection) {
+func (d *Diagnoses) judgeServer(i inspection.Result) {
 	d.when(!strings.Contains(i.Variables["sql_mode"], "STRICT_"), Warning, "sql_mode",
 		"the server's is not strict, so a zone that is edited by SQL may get other values than were written",
 		"add STRICT_TRANS_TABLES to the server's sql_mode")
@@ -173,7 +173,7 @@ func (d *Diagnoses) judgeServer(i db.Inspection) {
 	d.add(OK, "time zone", "the server's is "+i.Variables["time_zone"]+"; all instants are stored in UTC", "")
 }
 
-func (d *Diagnoses) judgeDurability(i db.Inspection) {
+func (d *Diagnoses) judgeDurability(i inspection.Result) {
 	is := func(name string) string { return name + " is " + i.Variables[name] }
 	d.when(i.Variables["innodb_flush_log_at_trx_commit"] != "1", Warning, "durability",
 		is("innodb_flush_log_at_trx_commit")+
@@ -187,7 +187,7 @@ func (d *Diagnoses) judgeDurability(i db.Inspection) {
 	d.otherwise("durability", "an answered attempt survives a crash")
 }
 
-func (d *Diagnoses) judgeClock(i db.Inspection) {
+func (d *Diagnoses) judgeClock(i inspection.Result) {
 	ahead, side := i.ClockAhead.Abs(), "ahead of"
 	if i.ClockAhead < 0 {
 		side = "behind"
@@ -205,7 +205,7 @@ func (d *Diagnoses) judgeClock(i db.Inspection) {
 	}
 }
 
-func (d *Diagnoses) judgePartitions(i db.Inspection) {
+func (d *Diagnoses) judgePartitions(i inspection.Result) {
 	if len(i.Partitions) == 0 {
 		rows := i.Rows["zone_txn"]
 		d.when(rows > manyTxns, Warning, "partitions",
@@ -232,14 +232,14 @@ func (d *Diagnoses) judgePartitions(i db.Inspection) {
 	}
 }
 
-func (d *Diagnoses) judgeGrowth(i db.Inspection) {
+func (d *Diagnoses) judgeGrowth(i inspection.Result) {
 	const clean = "look at the policy and the runs of retention (docs/retention.md)"
 	age := i.Now.Sub(i.FirstTxn)
 	d.when(!i.FirstTxn.IsZero() && age > longHistory, Note, "growth",
 		fmt.Sprintf("the oldest txn is %d days old, and zone_txn has about %d rows", age/(24*time.Hour), i.Rows["zone_txn"]),
 		"nothing if you keep them on purpose; otherwise "+clean)
 	level, many := Note, fmt.Sprint(i.ExpiredAttempts)
-	if i.ExpiredAttempts >= db.MostExpired {
+	if i.ExpiredAttempts >= inspection.MostExpired {
 		level, many = Warning, "more than "+many
 	}
 	d.when(i.ExpiredAttempts > 0, level, "growth", "zone_attempt has "+many+" rows that expired more than a day ago",
@@ -251,7 +251,7 @@ func (d *Diagnoses) judgeGrowth(i db.Inspection) {
 }
 
 // judgeRetention says whether old rows leave as the policy says.
-func (d *Diagnoses) judgeRetention(i db.Inspection) {
+func (d *Diagnoses) judgeRetention(i inspection.Result) {
 	const run = "let one instance run with --retention on, or cron run 'velocityd retain' (docs/retention.md)"
 	var last time.Time
 	for _, task := range i.Tasks {
@@ -278,7 +278,7 @@ func (d *Diagnoses) judgeRetention(i db.Inspection) {
 
 // judgeOverrides says whether decisions look for all overrides. If they cannot be read, another finding names the
 // missing right or table.
-func (d *Diagnoses) judgeOverrides(i db.Inspection) {
+func (d *Diagnoses) judgeOverrides(i inspection.Result) {
 	d.when(i.Overlooked == 0, OK, "overrides", "decisions look for all of them", "")
 	d.when(i.Overlooked > 0, Fault, "overrides", fmt.Sprintf("no decision looks for %d of them: zone_master, "+
 		"zone_override and zone_override_prefix_length were not restored together", i.Overlooked),
@@ -287,7 +287,7 @@ func (d *Diagnoses) judgeOverrides(i db.Inspection) {
 			"FROM zone_override WHERE network IS NOT NULL")
 }
 
-func (d *Diagnoses) judgePlans(i db.Inspection) {
+func (d *Diagnoses) judgePlans(i inspection.Result) {
 	for _, plan := range i.Plans {
 		is := ""
 		switch {

@@ -7,6 +7,7 @@ import (
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/explain"
+	"velocityd/service/zonereport"
 )
 
 // Locating is a Reader that tells the network and the country of the addresses in attempts and reports.
@@ -65,10 +66,10 @@ func (l Locating) Explain(ctx context.Context, txnID uint64) (explain.Explanatio
 	return x, err
 }
 
-// ZoneReport implements service.ZoneReportStore.
+// ZoneReport implements zonereport.Store.
 func (l Locating) ZoneReport(
-	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
-) (service.ZoneReport, error) {
+	ctx context.Context, zone service.Zone, query zonereport.Query,
+) (zonereport.Report, error) {
 	report, err := l.Reader.ZoneReport(ctx, zone, query)
 	if err != nil {
 		return report, err

@@ -7,6 +7,7 @@ import (
 	"velocityd/cmd/velocityd/geoip"
 	"velocityd/service"
 	"velocityd/service/memory"
+	"velocityd/service/zonereport"
 	"velocityd/tools/geoiptest"
 )
 
@@ -59,7 +60,7 @@ func TestEveryReaderOfAttemptsLearnsAddressOrigins(t *testing.T) {
 	if len(shown) < 12 {
 		t.Errorf("only %d txns were looked at", len(shown))
 	}
-	query := service.ZoneReportQuery{
+	query := zonereport.Query{
 		Since: service.At(time.Now().Add(-time.Hour)),
 		Until: service.At(time.Now().Add(time.Hour)), Keys: 9, MostRows: 100,
 	}

@@ -18,6 +18,7 @@ import (
 	"velocityd/internal/files"
 	"velocityd/service"
 	"velocityd/service/explain"
+	"velocityd/service/zonereport"
 )
 
 const keyPollPause = 10 * time.Second
@@ -143,10 +144,10 @@ func (s HidingStore) ReportAll(ctx context.Context, reports []service.Report) ([
 	return s.store.ReportAll(ctx, reports)
 }
 
-// ZoneReport implements service.ZoneReportStore.
+// ZoneReport implements zonereport.Store.
 func (s HidingStore) ZoneReport(
-	ctx context.Context, zone service.Zone, query service.ZoneReportQuery,
-) (service.ZoneReport, error) {
+	ctx context.Context, zone service.Zone, query zonereport.Query,
+) (zonereport.Report, error) {
 	return s.store.ZoneReport(ctx, zone, query)
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"velocityd/db"
-	"velocityd/service"
+	"velocityd/service/refresh"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 // readiness knows whether checks can be decided now. It tests this, one test at a time,
 // and logs each change of the result. The zero value cannot be used.
 type readiness struct {
-	tests  *service.Fresh[struct{}]
+	tests  *refresh.Cache[struct{}]
 	logger *slog.Logger
 
 	mu         sync.Mutex
@@ -37,7 +37,7 @@ type readiness struct {
 // newReadiness returns a readiness that tests by ask. Callers see the text of its error.
 func newReadiness(ask func(ctx context.Context) error, logger *slog.Logger) *readiness {
 	r := &readiness{logger: logger}
-	r.tests = service.NewFresh(probeTimeout, func(ctx context.Context) (passed struct{}, err error) {
+	r.tests = refresh.New(probeTimeout, func(ctx context.Context) (passed struct{}, err error) {
 		err = ask(ctx)
 		r.note(ctx, err)
 		return passed, err
@@ -52,7 +52,7 @@ func (r *readiness) now(ctx context.Context) error {
 	if r.stopping() {
 		return errStopping
 	}
-	test, err := r.tests.Get(ctx, func(last *service.Reading[struct{}]) bool {
+	test, err := r.tests.Get(ctx, func(last *refresh.Reading[struct{}]) bool {
 		return r.stopping() || time.Since(last.Ended) < freshFor
 	})
 	switch {

@@ -42,8 +42,8 @@ func remembering(t *testing.T, path string, from *listed) (m *zoneMemory, learne
 	return m, learned, log
 }
 
-// refresh lets a memory look at the zones, and its folder write what it is to hold.
-func refresh(t *testing.T, m *zoneMemory) {
+// refreshMemory lets a memory look at the zones, and its folder write what it is to hold.
+func refreshMemory(t *testing.T, m *zoneMemory) {
 	t.Helper()
 	_, _ = m.refresh(t.Context()) // the database may be away
 	m.file.write()
@@ -74,30 +74,30 @@ func TestZonesAreRememberedAcrossARestart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, zonesFile+".new"), []byte("left by a killed writer"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refresh(t, m)
+	refreshMemory(t, m)
 	if len(*learned) != 0 || log.String() != "" {
 		t.Errorf("a new folder taught %+v, logged %s", *learned, log)
 	}
 	from.zones, from.err = zones, nil
-	refresh(t, m)
+	refreshMemory(t, m)
 	file := filepath.Join(path, zonesFile)
 	before, err := os.Stat(file)
 	if err != nil || before.Mode().Perm() != 0o600 {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	from.err = service.ErrBusy // what is known stays
-	refresh(t, m)
+	refreshMemory(t, m)
 	m, learned, _ = remembering(t, path, from)
 	if !slices.EqualFunc(*learned, zones, func(a, b service.Zone) bool { b.Revision = a.Revision; return a == b }) {
 		t.Errorf("remembered %+v", *learned)
 	}
 	from.err = nil
-	refresh(t, m)
+	refreshMemory(t, m)
 	if after, err := os.Stat(file); err != nil || !os.SameFile(before, after) {
 		t.Errorf("zones that have not changed were written again (%v)", err)
 	}
 	from.zones = nil // all were deleted
-	refresh(t, m)
+	refreshMemory(t, m)
 	if _, learned, _ = remembering(t, path, from); len(*learned) != 0 {
 		t.Errorf("deleted zones are remembered: %+v", *learned)
 	}
@@ -111,9 +111,9 @@ func TestOvertakenReadingTeachesNothing(t *testing.T) {
 	now := time.Now()
 	from := &listed{zones: spelt(), readAt: now}
 	m, learned, _ := remembering(t, t.TempDir(), from)
-	refresh(t, m)
+	refreshMemory(t, m)
 	from.zones, from.readAt = spelt()[:1], now.Add(-time.Second)
-	refresh(t, m)
+	refreshMemory(t, m)
 	if len(*learned) != len(spelt()) {
 		t.Errorf("learned %+v of an older reading", *learned)
 	}
@@ -123,7 +123,7 @@ func TestDamagedMemoryIsIgnoredAndSaidToBe(t *testing.T) {
 	t.Parallel()
 	path, from := t.TempDir(), &listed{zones: spelt()}
 	m, _, _ := remembering(t, path, from)
-	refresh(t, m)
+	refreshMemory(t, m)
 	file := filepath.Join(path, zonesFile)
 	good, err := os.ReadFile(file)
 	if err != nil {
@@ -145,7 +145,7 @@ func TestDamagedMemoryIsIgnoredAndSaidToBe(t *testing.T) {
 		if len(*learned) != 0 || !strings.Contains(log.String(), c.want) || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("%s: learned %+v, logged %s", name, *learned, log)
 		}
-		refresh(t, m)
+		refreshMemory(t, m)
 		if now, err := os.ReadFile(file); err != nil || string(now) != text {
 			t.Errorf("%s: not written anew: %s, %v", name, now, err)
 		}
@@ -166,7 +166,7 @@ func TestUnwritableStateFolderIsReportedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		refresh(t, m)
+		refreshMemory(t, m)
 	}
 	if len(*learned) != 3 || strings.Count(log.String(), "not remembered across a restart") != 1 {
 		t.Errorf("learned %d zones, logged\n%s", len(*learned), log)
@@ -183,7 +183,7 @@ func TestAFIFOInTheStateFolderIsNotBelieved(t *testing.T) {
 	if len(*learned) != 0 || !strings.Contains(log.String(), "no regular file") {
 		t.Errorf("a FIFO: learned %+v, logged %s", *learned, log)
 	}
-	refresh(t, m)
+	refreshMemory(t, m)
 	if info, err := os.Stat(filepath.Join(path, zonesFile)); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("the FIFO is still there: %v, %v", info, err)
 	}

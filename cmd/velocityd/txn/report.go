@@ -8,6 +8,7 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
 // reportTime is the deadline of a report that reads the database itself.
@@ -46,11 +47,11 @@ Example:
 }
 
 // query returns the question, or a shell.UsageError.
-func (c *ReportCommand) query() (q service.ZoneReportQuery, err error) {
-	q = service.ZoneReportQuery{
+func (c *ReportCommand) query() (q zonereport.Query, err error) {
+	q = zonereport.Query{
 		UsersZone: c.UsersZone, AddressesZone: c.AddressesZone, Keys: c.Keys, MostRows: c.MostRows,
-		Spray:   service.Threshold{Least: c.SprayUsers, Within: service.Lasting(time.Duration(c.SprayWithin))},
-		Sources: service.Threshold{Least: c.Sources, Within: service.Lasting(time.Duration(c.SourcesWithin))},
+		Spray:   zonereport.Threshold{Least: c.SprayUsers, Within: service.Lasting(time.Duration(c.SprayWithin))},
+		Sources: zonereport.Threshold{Least: c.Sources, Within: service.Lasting(time.Duration(c.SourcesWithin))},
 	}
 	switch {
 	case q.UsersZone == 0 && q.AddressesZone != 0:

@@ -13,6 +13,7 @@ import (
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/db"
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/lint"
 	"velocityd/service/undo"
 )
@@ -98,7 +99,7 @@ func (c *zoneRestoreCmd) plan(
 }
 
 // zoneBefore returns the change that makes a zone what it was before the first of edits.
-func zoneBefore(ctx context.Context, store *db.Store, id int64, edits []service.Edit) (zoneChange, error) {
+func zoneBefore(ctx context.Context, store *db.Store, id int64, edits []audit.Edit) (zoneChange, error) {
 	now, err := store.Records.Zone(ctx, id)
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return zoneChange{}, err
@@ -117,7 +118,7 @@ func zoneBefore(ctx context.Context, store *db.Store, id int64, edits []service.
 
 // deletedOverrides returns the overrides of a zone that come back.
 func deletedOverrides(
-	ctx context.Context, store *db.Store, zone int64, edits []service.Edit,
+	ctx context.Context, store *db.Store, zone int64, edits []audit.Edit,
 ) ([]service.Override, error) {
 	now, err := store.Records.Now(ctx)
 	if err != nil {
@@ -151,7 +152,7 @@ func restore(
 	return nil
 }
 
-func printChanges(w io.Writer, groups []service.ChangeGroup) {
+func printChanges(w io.Writer, groups []audit.ChangeGroup) {
 	if len(groups) == 0 {
 		fmt.Fprintln(w, "no zone or override was ever changed")
 		return

@@ -1,4 +1,4 @@
-package db
+package inspection
 
 import (
 	"cmp"
@@ -12,7 +12,6 @@ import (
 
 	"velocityd/db/session"
 	"velocityd/internal/engine"
-	"velocityd/service"
 )
 
 // Plan is how the engine carries out one statement that decides.
@@ -22,22 +21,15 @@ type Plan struct {
 	Err         error  // why it cannot be told
 }
 
-// explainDecision asks how the engine carries out what a batch reads. The buckets are of two zones, because an engine
-// looks a single row up before it says how it would.
-func explainDecision(ctx context.Context, conn *session.Conn) []Plan {
-	buckets := []service.Bucket{nobodysBucket(), nobodysBucket()}
-	buckets[1].ZoneID--
-	b := rehearsal(conn, buckets)
-	for i := range b.of {
-		b.of[i].hasSecret = false // imprints are looked for bucket by bucket
-	}
-	b.known.present, b.known.supposed = b.zoneIDs, b.now
-	var r session.Reading
-	b.lock(&r, b.buckets, ";")
-	b.read(&r)
+// Plans returns how the engine would carry out the statements of a packet, which it is NOT asked to do: one plan for
+// each table and the index that the statement names.
+func Plans(ctx context.Context, conn *session.Conn, packet string) []Plan {
 	var plans []Plan
-	for statement := range strings.SplitSeq(strings.TrimSuffix(string(r.Text), ";"), ";") {
-		plan := Plan{Table: nameBehind(statement, "FROM "), Want: cmp.Or(nameBehind(statement, "FORCE INDEX ("), "PRIMARY")}
+	for statement := range strings.SplitSeq(strings.TrimSuffix(packet, ";"), ";") {
+		plan := Plan{
+			Table: session.NameBehind(statement, "FROM "),
+			Want:  cmp.Or(session.NameBehind(statement, "FORCE INDEX ("), "PRIMARY"),
+		}
 		isKnown := func(known Plan) bool { return known.Table == plan.Table && known.Want == plan.Want }
 		if slices.ContainsFunc(plans, isKnown) {
 			continue

@@ -1,10 +1,14 @@
-package servicetest
+// Package timeline applies random sequences of operations to a store under test and to a second one that must answer
+// alike: the oracle, which is the store in memory, or a zone without pseudonyms. It is for tests only and must not know
+// any engine.
+package timeline
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -13,17 +17,34 @@ import (
 	"velocityd/service/memory"
 )
 
-func oracleClaims() map[string]claim {
-	return map[string]claim{
-		"AgreesWithTheOracleOnRandomTimelines": agreesWithOracle,
-		"AgreesWithTheOracleOnALargeBatch":     agreesOnALargeBatch,
-	}
+// Subject is a store under test: see servicetest.Subject.
+type Subject interface {
+	service.Checker
+	service.OutcomeStore
+	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
+	Release(ctx context.Context, bucket service.Bucket, principal, reason string) error
+
+	SetZone(tb testing.TB, zone service.Zone)
+	SetOverride(tb testing.TB, o service.Override)
+	DeleteOverrides(tb testing.TB, zoneID int64)
+	Age(tb testing.TB, bucket service.Bucket, by time.Duration)
+	Txns(tb testing.TB, bucket service.Bucket) []service.Txn
+}
+
+// Options say with which oracle a subject is compared.
+type Options struct {
+	// Oracle returns a store in memory as a Subject.
+	Oracle func(*memory.Store) Subject
+	// Forgets says that an attempt id used again with other buckets may be a new attempt.
+	Forgets bool
 }
 
 // timeline is a random sequence of operations that is applied to a subject and to a
 // memory.Store, the oracle. That one's clock is the time of the subject's last answer.
 type timeline struct {
-	subject
+	Subject
+	forgets bool // see Options
+
 	random *rand.Rand
 	memory *memory.Store
 	oracle Subject // memory as a Subject
@@ -39,12 +60,12 @@ type timeline struct {
 	reported []uint64        // the subject's txn ids of which outcomes are reported
 }
 
-func newTimeline(t *testing.T, b subject) *timeline {
+func newTimeline(t *testing.T, subject Subject, o Options) *timeline {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	l := &timeline{
-		subject: b, random: rand.New(rand.NewPCG(seed, 1)), now: new(time.Time),
+		Subject: subject, forgets: o.Forgets, random: rand.New(rand.NewPCG(seed, 1)), now: new(time.Time),
 		zones: map[int64]service.Zone{}, ids: map[uint64]uint64{}, denies: map[uint64]uint64{}, recorded: map[string]int{},
 		hasAged: map[string]bool{},
 		keys: map[int64][]string{
@@ -54,16 +75,17 @@ func newTimeline(t *testing.T, b subject) *timeline {
 		},
 	}
 	l.memory = memory.NewAt(func() time.Time { return *l.now })
-	l.oracle = InMemory(l.memory)
+	l.oracle = o.Oracle(l.memory)
 	for id := range l.keys {
 		l.editZone(t, id)
 	}
 	return l
 }
 
-// agreesWithOracle compares the answers of a random timeline, and at the end all txns.
-func agreesWithOracle(t *testing.T, b subject) {
-	l := newTimeline(t, b)
+// Exercise compares the answers of a subject with those of the oracle, in a random timeline, and at the end all txns.
+func Exercise(t *testing.T, subject Subject, o Options) {
+	t.Helper()
+	l := newTimeline(t, subject, o)
 	for range 200 {
 		switch l.random.IntN(20) {
 		case 0:
@@ -90,9 +112,10 @@ func agreesWithOracle(t *testing.T, b subject) {
 	l.compareTxns(t)
 }
 
-// agreesOnALargeBatch compares the answers of a call with all features.
-func agreesOnALargeBatch(t *testing.T, b subject) {
-	l := newTimeline(t, b)
+// ExerciseBatch compares the answers to a large call with all features.
+func ExerciseBatch(t *testing.T, subject Subject, o Options) {
+	t.Helper()
+	l := newTimeline(t, subject, o)
 	for range 8 {
 		l.override(t)
 	}
@@ -138,9 +161,11 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 			IPv4Prefix: pick(r, 0, 32, 24), IPv6Prefix: pick(r, 0, 56, 128),
 		}
 	}
-	l.zones[id] = l.set(t, zone)
+	zone.Description = "exercise"
+	l.zones[id] = zone
+	l.SetZone(t, zone)
 	l.oracle.SetZone(t, zone)
-	if l.forgets() {
+	if l.forgets {
 		l.attempts = nil // by another key rule their buckets are others
 	}
 }
@@ -165,14 +190,19 @@ func (l *timeline) override(t *testing.T) {
 		l.oracle.DeleteOverrides(t, bucket.ZoneID)
 		return
 	}
-	o := pick(l.random, allow(bucket.ZoneID, bucket.Key), deny(bucket.ZoneID, bucket.Key),
-		limit(bucket.ZoneID, bucket.Key, l.random.IntN(4), pick(l.random, 0, 10*time.Minute, 3*time.Hour)))
-	if o.Action == service.OverrideLimit && o.Window.Duration == 0 {
-		o.PeriodAnchor = pick(l.random, 0, 1+l.random.IntN(service.MaxPeriodAnchor))
+	o := service.Override{
+		ZoneID: bucket.ZoneID, Key: bucket.Key, Reason: "exercise", CreatedBy: "suite",
+		Action: pick(l.random, service.OverrideAllow, service.OverrideDeny, service.OverrideLimit),
+	}
+	if o.Action == service.OverrideLimit {
+		o.Rate, o.Window.Duration = l.random.IntN(4), pick(l.random, 0, 10*time.Minute, 3*time.Hour)
+		if o.Window.Duration == 0 {
+			o.PeriodAnchor = pick(l.random, 0, 1+l.random.IntN(service.MaxPeriodAnchor))
+		}
 	}
 	if l.zones[bucket.ZoneID].Keys.Kind == service.KeyIP && l.random.IntN(4) > 0 {
-		o = within(pick(l.random, "0.0.0.0/0", "203.0.0.0/16", "203.0.113.0/24", "203.0.113.8/31", "203.0.113.9/32",
-			"::/0", "2001:db8::/32", "2001:db8::/55", "2001:db8::/64", "2001:db8::2/128"), o)
+		o.Key, o.Prefix = "", netip.MustParsePrefix(pick(l.random, "0.0.0.0/0", "203.0.0.0/16", "203.0.113.0/24",
+			"203.0.113.8/31", "203.0.113.9/32", "::/0", "2001:db8::/32", "2001:db8::/55", "2001:db8::/64", "2001:db8::2/128"))
 	}
 	if l.random.IntN(2) == 0 {
 		// It ends within 30 minutes, or at the present time.
@@ -233,7 +263,7 @@ func (l *timeline) ask(t *testing.T, n int) {
 	}
 	last := 1 + l.random.Int64N(3)
 	checks[n-1] = one(last, pick(l.random, l.keys[last]...))
-	l.compareAll(t, checks, l.all(t, checks...))
+	l.compareAll(t, checks)
 }
 
 func (l *timeline) randomCheck() service.Check {
@@ -241,7 +271,7 @@ func (l *timeline) randomCheck() service.Check {
 		retry := pick(l.random, l.attempts...)
 		retry.Buckets = slices.Clone(retry.Buckets)
 		slices.Reverse(retry.Buckets)
-		if !l.forgets() && l.random.IntN(4) == 0 {
+		if !l.forgets && l.random.IntN(4) == 0 {
 			retry.Buckets = l.randomCheck().Buckets
 		}
 		return retry
@@ -278,14 +308,17 @@ func (l *timeline) retryAlone(t *testing.T) {
 	if !ok || l.passesSoon(first.ExpiresAt.Time) || !l.now.Before(first.ExpiresAt.Time) {
 		return // the id has expired: a new decision has an unknown time if it is refused
 	}
-	l.compareAll(t, []service.Check{check}, l.all(t, check))
+	l.compareAll(t, []service.Check{check})
 }
 
-// compareAll asks the oracle at the subject's times and compares the answers. The subject
-// may have decided a call in parts, each at another time. The new checks of a part show
-// its time.
-func (l *timeline) compareAll(t *testing.T, checks []service.Check, got []service.Decision) {
+// compareAll asks the subject, then the oracle at the subject's times, and compares the answers. The subject may have
+// decided a call in parts, each at another time. The new checks of a part show its time.
+func (l *timeline) compareAll(t *testing.T, checks []service.Check) {
 	t.Helper()
+	got, err := l.CheckAll(context.Background(), checks)
+	if err != nil || len(got) != len(checks) {
+		t.Fatalf("got %d decisions for %d checks, %v", len(got), len(checks), err)
+	}
 	later := func(d service.Decision) bool { return d.CheckedAt.After(*l.now) }
 	for len(checks) > 0 && !t.Failed() {
 		if first := slices.IndexFunc(got, later); first >= 0 {
@@ -370,4 +403,10 @@ func (l *timeline) compare(t *testing.T, check service.Check, got, want service.
 				l.zones[theirs.Bucket.ZoneID])
 		}
 	}
+}
+
+func at(zone int64, key string) service.Bucket { return service.Bucket{ZoneID: zone, Key: key} }
+
+func one(zone int64, key string) service.Check {
+	return service.Check{Buckets: []service.Bucket{at(zone, key)}}
 }

@@ -1,4 +1,4 @@
-package service_test
+package refresh_test
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"velocityd/service"
+	"velocityd/service/refresh"
 )
 
 func TestOneReadingServesAllWhoWaitForIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		readings := 0
-		fresh := service.NewFresh(time.Minute, func(ctx context.Context) (int, error) {
+		fresh := refresh.New(time.Minute, func(ctx context.Context) (int, error) {
 			readings++
 			time.Sleep(time.Second)
 			return readings, ctx.Err()
@@ -23,7 +23,7 @@ func TestOneReadingServesAllWhoWaitForIt(t *testing.T) {
 		var group sync.WaitGroup
 		for range 100 {
 			group.Go(func() {
-				got, err := fresh.Get(t.Context(), func(*service.Reading[int]) bool { return true })
+				got, err := fresh.Get(t.Context(), func(*refresh.Reading[int]) bool { return true })
 				if err != nil || got.Err != nil || got.Number != 1 || got.Value != 1 {
 					t.Errorf("%+v, %v", got, err)
 				}
@@ -31,21 +31,21 @@ func TestOneReadingServesAllWhoWaitForIt(t *testing.T) {
 		}
 		group.Wait()
 		fresh.RenewBehind(t.Context(), func(func()) { t.Error("a good reading was renewed") },
-			func(*service.Reading[int]) bool { return true })
-		fresh.RenewBehind(t.Context(), func(do func()) { go do() }, func(*service.Reading[int]) bool { return false })
+			func(*refresh.Reading[int]) bool { return true })
+		fresh.RenewBehind(t.Context(), func(do func()) { go do() }, func(*refresh.Reading[int]) bool { return false })
 		synctest.Wait()
 		fresh.RenewBehind(t.Context(), func(func()) { t.Error("two readings at once") },
-			func(*service.Reading[int]) bool { return false })
+			func(*refresh.Reading[int]) bool { return false })
 		left, leave := context.WithCancel(t.Context())
 		leave()
-		if _, err := fresh.Get(left, func(*service.Reading[int]) bool { return false }); !errors.Is(err, context.Canceled) {
+		if _, err := fresh.Get(left, func(*refresh.Reading[int]) bool { return false }); !errors.Is(err, context.Canceled) {
 			t.Errorf("a caller who has left waited: %v", err)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		leaving, leave := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second/2, leave)
-		got, err := fresh.Get(leaving, func(*service.Reading[int]) bool { return false })
+		got, err := fresh.Get(leaving, func(*refresh.Reading[int]) bool { return false })
 		if err != nil || got.Err != nil || readings != 3 {
 			t.Errorf("a reading whose caller left: %+v, %v", got, err)
 		}
@@ -57,12 +57,12 @@ func TestOneReadingServesAllWhoWaitForIt(t *testing.T) {
 
 func TestAReadingThatPanicsEndsInAnError(t *testing.T) {
 	t.Parallel()
-	fresh := service.NewFresh(time.Minute, func(context.Context) (int, error) { panic("broken") })
+	fresh := refresh.New(time.Minute, func(context.Context) (int, error) { panic("broken") })
 	func() {
 		defer func() { _ = recover() }()
-		_, _ = fresh.Get(t.Context(), func(*service.Reading[int]) bool { return false })
+		_, _ = fresh.Get(t.Context(), func(*refresh.Reading[int]) bool { return false })
 	}()
-	got, err := fresh.Get(t.Context(), func(*service.Reading[int]) bool { return true })
+	got, err := fresh.Get(t.Context(), func(*refresh.Reading[int]) bool { return true })
 	if err != nil || got.Err == nil {
 		t.Errorf("%+v, %v, want the error of a reading that was not carried out", got, err)
 	}

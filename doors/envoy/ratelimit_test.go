@@ -1,129 +1,23 @@
 package envoy_test
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
-	"net"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	auth "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"velocityd/doors/envoy"
-	"velocityd/handlers/admission"
 	"velocityd/handlers/gate"
 	"velocityd/service"
 	"velocityd/service/access"
-	"velocityd/service/memory"
-	"velocityd/tools/servicetest"
 )
-
-// failing is a Checker that ends in an error.
-type failing struct{ err error }
-
-func (f failing) CheckAll(context.Context, []service.Check) ([]service.Decision, error) {
-	return nil, f.err
-}
-
-// options returns those of a server with the rules in memory: zone 1 has two attempts an hour, zone 2 five in 90 s, and
-// zone 3 in the mode shadow none, all of them for users.
-func options(t *testing.T) envoy.Options {
-	t.Helper()
-	store, names := memory.New(), service.KeyRule{Kind: service.KeyUsername}
-	for _, z := range []service.Zone{
-		{ID: 1, Rate: 2, Window: time.Hour, Keys: names},
-		{ID: 2, Rate: 5, Window: 90 * time.Second},
-		{ID: 3, Rate: 0, Window: time.Hour, Mode: service.ModeShadow},
-	} {
-		store.SetZone(t, z)
-	}
-	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: 10 * time.Second})
-	return envoy.Options{Limiter: limiter, Buckets: store}
-}
-
-// closed returns an admission of callers with a token alone, and the store to add tokens to.
-func closed(t *testing.T) (*servicetest.Credentials, admission.Admission) {
-	t.Helper()
-	known := &servicetest.Credentials{}
-	cache := access.NewCache(known, access.Options{})
-	t.Cleanup(cache.Close)
-	return known, admission.Admission{Callers: cache}
-}
-
-// dial starts a server on the loopback, and returns a connection to it.
-func dial(t *testing.T, o envoy.Options) (*grpc.ClientConn, *envoy.Server) {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dialOn(t, o, listener, listener.Addr().String())
-}
-
-// dialInside is dial without a socket, for a bubble.
-func dialInside(t *testing.T, o envoy.Options) (*grpc.ClientConn, *envoy.Server) {
-	t.Helper()
-	listener := bufconn.Listen(64 << 10)
-	dialer := grpc.WithContextDialer(
-		func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
-	return dialOn(t, o, listener, "passthrough:inside", dialer)
-}
-
-func dialOn(
-	t *testing.T, o envoy.Options, listener net.Listener, target string, options ...grpc.DialOption,
-) (*grpc.ClientConn, *envoy.Server) {
-	t.Helper()
-	if o.Ready == nil {
-		o.Ready = func(context.Context) error { return nil }
-	}
-	if o.Running == nil {
-		o.Running = t.Context()
-	}
-	server := envoy.New(o)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	conn, err := grpc.NewClient(target, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = conn.Close()
-		_ = server.Close()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return conn, server
-}
-
-// of returns a descriptor of pairs of keys and values.
-func of(pairs ...string) *common.RateLimitDescriptor {
-	d := &common.RateLimitDescriptor{}
-	for pair := range slices.Chunk(pairs, 2) {
-		d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: pair[0], Value: pair[1]})
-	}
-	return d
-}
-
-func request(descriptors ...*common.RateLimitDescriptor) *ratelimit.RateLimitRequest {
-	return &ratelimit.RateLimitRequest{Domain: "login", Descriptors: descriptors}
-}
 
 func TestOneRequestIsOneCheckOfAllDescriptors(t *testing.T) {
 	t.Parallel()
@@ -164,13 +58,6 @@ func TestOneRequestIsOneCheckOfAllDescriptors(t *testing.T) {
 			t.Errorf("request %d: %s until reset", i+1, reset)
 		}
 	}
-}
-
-// peek returns a descriptor whose bucket is looked at.
-func peek(pairs ...string) *common.RateLimitDescriptor {
-	d := of(pairs...)
-	d.HitsAddend = wrapperspb.UInt64(0)
-	return d
 }
 
 func TestPeekChargesNothingAndFullnessBlocksAllCharges(t *testing.T) {
@@ -352,132 +239,4 @@ func TestCallerNeedsTokenWithCheckScopeInZone(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-func TestHealthIsReadinessAndWatchersLeaveAtStop(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var isAway atomic.Bool
-		running, stop := context.WithCancel(t.Context())
-		o := options(t)
-		o.Running, o.Ready = running, func(context.Context) error {
-			if isAway.Load() {
-				return service.ErrAway
-			}
-			return nil
-		}
-		conn, server := dialInside(t, o)
-		ask := grpc_health_v1.NewHealthClient(conn)
-		is := func(want grpc_health_v1.HealthCheckResponse_ServingStatus) {
-			t.Helper()
-			for _, name := range []string{
-				"", "ratelimit", "envoy.service.ratelimit.v3.RateLimitService",
-				"envoy.service.auth.v3.Authorization",
-			} {
-				if got, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name}); err != nil ||
-					got.GetStatus() != want {
-					t.Errorf("%q: %v %v", name, got, err)
-				}
-			}
-		}
-		is(grpc_health_v1.HealthCheckResponse_SERVING)
-		watch, err := ask.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := watch.Recv(); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-			t.Fatalf("%v %v", got, err)
-		}
-		isAway.Store(true)
-		is(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
-		if got, err := watch.Recv(); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-			t.Fatalf("%v %v", got, err)
-		}
-		stop()
-		if _, err := watch.Recv(); status.Code(err) != codes.Unavailable {
-			t.Errorf("the watcher is told %v", err)
-		}
-		if _, err := ask.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "x"}); status.Code(
-			err) != codes.NotFound {
-			t.Errorf("another service: %v", err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			t.Errorf("the server does not stop: %v", err)
-		}
-	})
-}
-
-func TestCallsWithoutMessageEndAndFreeTheirPlaces(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var isAway atomic.Bool
-		o := options(t)
-		o.Work, o.Ready = 5*time.Second, func(context.Context) error {
-			if isAway.Load() {
-				return service.ErrAway
-			}
-			return nil
-		}
-		conn, _ := dialInside(t, o)
-		watch, err := grpc_health_v1.NewHealthClient(conn).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := watch.Recv(); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
-			t.Fatalf("%v %v", got, err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		var silent []grpc.ClientStream
-		methods := []string{
-			ratelimit.RateLimitService_ShouldRateLimit_FullMethodName, auth.Authorization_Check_FullMethodName,
-			grpc_health_v1.Health_Check_FullMethodName, grpc_reflection_v1.ServerReflection_ServerReflectionInfo_FullMethodName,
-		}
-		for i := range envoy.Streams - 1 {
-			stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
-				methods[i%len(methods)])
-			if err != nil {
-				t.Fatal(err)
-			}
-			silent = append(silent, stream)
-		}
-		began := time.Now()
-		got, err := ratelimit.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, request(of("zone_1", "alice")))
-		if err != nil || got.GetOverallCode() != ratelimit.RateLimitResponse_OK || time.Since(began) > 20*time.Second {
-			t.Fatalf("a call that waits for a place gets %v, %v after %s", got, err, time.Since(began))
-		}
-		for i, stream := range silent {
-			if err := stream.RecvMsg(new(ratelimit.RateLimitResponse)); status.Code(err) != codes.DeadlineExceeded {
-				t.Errorf("%s without a message ends with %v", methods[i%len(methods)], err)
-			}
-		}
-		isAway.Store(true)
-		if got, err := watch.Recv(); err != nil || got.GetStatus() != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
-			t.Errorf("the watcher gets %v, %v", got, err)
-		}
-	})
-}
-
-// FuzzJSON holds that every text is answered in JSON or refused, and that no error repeats it.
-func FuzzJSON(f *testing.F) {
-	for _, seed := range []string{
-		`{"domain":"login","descriptors":[{"entries":[{"key":"zone_1","value":"alice"}]}]}`, "", "[]", `{"domain":1}`,
-		`{"domain":"x","descriptors":[{"entries":[{"key":"attempt_id","value":"a"}],"hitsAddend":"0"}],"hitsAddend":1}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		noted, asked := make(noting, 1), admission.Asked{}
-		door := envoy.NewJSON(envoy.Options{Limiter: noted, Buckets: memory.New()})
-		answer, _, err := door.AnswerJSON(t.Context(), text, admission.Asker{}, &asked)
-		if (err == nil) != json.Valid(answer) || err != nil && !errors.Is(err, service.ErrInvalid) &&
-			!errors.Is(err, service.ErrNotFound) {
-			t.Fatalf("%q: %q %v", text, answer, err)
-		}
-		if err != nil && len(text) > 50 && strings.Contains(err.Error(), string(text)) {
-			t.Fatalf("the error repeats the text: %v", err)
-		}
-	})
 }

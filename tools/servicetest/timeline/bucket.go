@@ -1,4 +1,4 @@
-package servicetest
+package timeline
 
 import (
 	"context"
@@ -95,7 +95,10 @@ func (l *timeline) reportSome(t *testing.T) {
 	}
 	var reports, theirs []service.Report
 	for range 1 + l.random.IntN(6) {
-		r := service.Report{TxnID: pick(l.random, l.reported...), Outcome: pick(l.random, success, success, failure)}
+		r := service.Report{TxnID: pick(l.random, l.reported...), Outcome: service.OutcomeSuccess}
+		if l.random.IntN(3) == 0 {
+			r.Outcome = service.OutcomeFailure
+		}
 		same := service.Report{TxnID: l.ids[r.TxnID], Outcome: r.Outcome}
 		if !l.sameAge(same.TxnID) {
 			continue
@@ -123,7 +126,15 @@ func (l *timeline) reportSome(t *testing.T) {
 			}
 		}
 	}
-	l.wantReports(t, reports, want)
+	got, err := l.ReportAll(context.Background(), reports)
+	if err != nil || len(got) != len(reports) {
+		t.Fatalf("got %d answers to %d reports, %v", len(got), len(reports), err)
+	}
+	for i := range want {
+		if !errors.Is(got[i], want[i]) {
+			t.Errorf("report %+v: got %v, want %v", reports[i], got[i], want[i])
+		}
+	}
 	l.compareTxns(t)
 }
 
@@ -134,11 +145,23 @@ func (l *timeline) releaseOne(t *testing.T) {
 		return
 	}
 	bucket := l.bucket(t)
-	l.release(t, bucket)
+	if err := l.Release(context.Background(), bucket, "operator", "exercise"); err != nil {
+		t.Fatal(err)
+	}
 	if err := l.oracle.Release(context.Background(), bucket, "operator", "exercise"); err != nil {
 		t.Fatal(err)
 	}
 	l.compareBucket(t, bucket)
+}
+
+// peek looks into a bucket of the subject.
+func (l *timeline) peek(t *testing.T, bucket service.Bucket) service.Peek {
+	t.Helper()
+	peek, err := l.Peek(context.Background(), bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return peek
 }
 
 func (l *timeline) peekOne(t *testing.T) {
@@ -153,7 +176,7 @@ func (l *timeline) peekOne(t *testing.T) {
 	same := got.Bucket == want.Bucket && got.Mode == want.Mode && got.Rate == want.Rate && got.Window == want.Window &&
 		got.Velocity == want.Velocity && got.Remaining == want.Remaining &&
 		got.RetryAfter == want.RetryAfter && got.ResetAfter == want.ResetAfter &&
-		got.LockedUntil.Equal(want.LockedUntil.Time) && sameOverride(got.Override, want.Override) &&
+		got.LockedUntil.Equal(want.LockedUntil.Time) && SameOverride(got.Override, want.Override) &&
 		len(got.Txns) == len(want.Txns)
 	if !same {
 		t.Errorf("peek:\n got %+v, override %+v\nwant %+v, override %+v\nzone %+v",
@@ -165,7 +188,8 @@ func (l *timeline) peekOne(t *testing.T) {
 	}
 }
 
-func sameOverride(a, b *service.Override) bool {
+// SameOverride says that two overrides are one, or both nil, besides their ids.
+func SameOverride(a, b *service.Override) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -1,4 +1,4 @@
-package service
+package fold
 
 // foldWords are the characters for which the rules of foldBases are not enough, each with its replacement:
 // exactly those that a collation of KeyUsernameAI or KeyUsernameGeneral treats as another character or as

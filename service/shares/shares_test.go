@@ -1,4 +1,4 @@
-package service_test
+package shares_test
 
 import (
 	"context"
@@ -7,12 +7,12 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"velocityd/service"
+	"velocityd/service/shares"
 )
 
 func TestOneCallerHasHalfAndIsToldSo(t *testing.T) {
 	t.Parallel()
-	s := service.NewHalves[string](5, "exports")
+	s := shares.NewHalves[string](5, "exports")
 	const ownShare, all = "its share, 2", "all 5 exports"
 	for i, c := range []struct{ by, refusal string }{
 		{"a", ""}, {"a", ""}, {"a", ownShare}, {"b", ""}, {"b", ""}, {"b", ownShare}, {"c", ""}, {"c", all}, {"d", all},
@@ -26,8 +26,8 @@ func TestOneCallerHasHalfAndIsToldSo(t *testing.T) {
 	if err := s.Take("d", 2); err != nil || s.Taken() != 5 {
 		t.Errorf("after a has left: %v, %d are taken", err, s.Taken())
 	}
-	alone := service.NewHalves[string](1, "exports")
-	if err := errors.Join(alone.Take("a", 1), new(service.Shares[string]).Take("a", 1<<30)); err != nil {
+	alone := shares.NewHalves[string](1, "exports")
+	if err := errors.Join(alone.Take("a", 1), new(shares.Pool[string]).Take("a", 1<<30)); err != nil {
 		t.Errorf("the only one, and any number: %v", err)
 	}
 }
@@ -35,7 +35,7 @@ func TestOneCallerHasHalfAndIsToldSo(t *testing.T) {
 func TestOthersOvertakeCallerWaitingWithItsShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, done := service.NewHalves[string](4, "slots"), make(chan string, 4)
+		s, done := shares.NewHalves[string](4, "slots"), make(chan string, 4)
 		ctx, leave := context.WithCancel(t.Context())
 		wait := func(ctx context.Context, by, name string) {
 			go func() {

@@ -1,4 +1,4 @@
-package service
+package fold
 
 import (
 	"strings"
@@ -8,16 +8,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// foldAccents folds all differences that accent-insensitive collations of Unicode ignore: ł and l, æ and
+// UsernameAI folds all differences that accent-insensitive collations of Unicode ignore: ł and l, æ and
 // ae, ١ and 1, ア and あ become alike. It folds more than each collation, because it serves all of them: a
 // difference that one of them ignores is folded.
-func foldAccents(key string) string {
+func UsernameAI(key string) string {
 	if !strings.ContainsFunc(key, mayFold) {
 		return key
 	}
 	for range 4 { // one round is enough for all but a few characters
 		folded := norm.NFKD.String(foldBases(key))
-		folded = norm.NFC.String(normalizeUsername(foldBases(folded)))
+		folded = norm.NFC.String(Username(foldBases(folded)))
 		// MySQL compares the first eight characters of U+FDFA's eighteen.
 		folded = strings.ReplaceAll(folded, "صلي الله عليه وسلم", "صلي الله")
 		if folded == key {
@@ -28,11 +28,11 @@ func foldAccents(key string) string {
 	return key
 }
 
-// foldGeneral folds all that foldAccents does, and the differences that older collations ignore: all
+// UsernameGeneral folds all that UsernameAI does, and the differences that older collations ignore: all
 // characters beyond the basic plane; ß with s or with ss; the iota below a Greek letter with an iota or
 // with nothing. So s is written once and iota never.
-func foldGeneral(key string) string {
-	key = foldAccents(strings.Map(func(r rune) rune {
+func UsernameGeneral(key string) string {
+	key = UsernameAI(strings.Map(func(r rune) rune {
 		if r > 0xFFFF {
 			return unicode.ReplacementChar
 		}

@@ -1,18 +1,20 @@
-package service
+package zonereport
 
 import (
 	"cmp"
 	"slices"
 	"time"
+
+	"velocityd/service"
 )
 
-// ZoneReporter makes a report of txns. It holds some memory for each of them.
-type ZoneReporter struct {
-	zone    Zone
+// Reporter makes a report of txns. It holds some memory for each of them.
+type Reporter struct {
+	zone    service.Zone
 	zones   []int64 // of the txns that are looked at
-	query   ZoneReportQuery
-	report  ZoneReport
-	hours   map[time.Time]*Totals
+	query   Query
+	report  Report
+	hours   map[time.Time]*service.Totals
 	keys    map[string]*seenKey
 	pairing pairing
 	oldest  time.Time
@@ -20,29 +22,29 @@ type ZoneReporter struct {
 
 // seenKey is one key of the zone, while its txns are counted.
 type seenKey struct {
-	Totals
+	service.Totals
 	last    int64   // microseconds since 1970
 	counted []int64 // likewise
 }
 
-// NewZoneReporter returns the ZoneReporter for a question about a zone. The error is an ErrInvalid that names the
+// NewReporter returns the Reporter for a question about a zone. The error is an ErrInvalid that names the
 // field.
-func NewZoneReporter(zone Zone, query ZoneReportQuery) (*ZoneReporter, error) {
+func NewReporter(zone service.Zone, query Query) (*Reporter, error) {
 	if err := query.Validate(); err != nil {
 		return nil, err
 	}
 	query = query.WithDefaults()
 	query.Since.Time, query.Until.Time = query.Since.UTC().Truncate(time.Microsecond),
 		query.Until.UTC().Truncate(time.Microsecond)
-	return &ZoneReporter{
-		zone: zone.WithDefaults(), zones: query.Zones(zone.ID), query: query, report: newZoneReport(zone.ID, query),
-		hours: map[time.Time]*Totals{}, keys: map[string]*seenKey{}, pairing: newPairing(query),
+	return &Reporter{
+		zone: zone.WithDefaults(), zones: query.Zones(zone.ID), query: query, report: newReport(zone.ID, query),
+		hours: map[time.Time]*service.Totals{}, keys: map[string]*seenKey{}, pairing: newPairing(query),
 	}, nil
 }
 
 // Add counts a txn, and returns whether it would take another one. Txns come with the newest first, but those near each
 // other may be in any order. Those outside of the query's time and zones are left out.
-func (r *ZoneReporter) Add(txn Txn) (goesOn bool) {
+func (r *Reporter) Add(txn service.Txn) (goesOn bool) {
 	query := r.query
 	if !slices.Contains(r.zones, txn.Bucket.ZoneID) || txn.CreatedAt.Before(query.Since.Time) ||
 		!txn.CreatedAt.Before(query.Until.Time) {
@@ -61,15 +63,15 @@ func (r *ZoneReporter) Add(txn Txn) (goesOn bool) {
 }
 
 // count counts a txn of the query's time.
-func (r *ZoneReporter) count(txn Txn) {
+func (r *Reporter) count(txn service.Txn) {
 	r.pairing.add(txn)
 	if txn.Bucket.ZoneID != r.zone.ID {
 		return
 	}
 	r.report.Total.Add(txn)
-	hour := SpanHour.Begin(txn.CreatedAt.Time)
+	hour := service.SpanHour.Begin(txn.CreatedAt.Time)
 	if r.hours[hour] == nil {
-		r.hours[hour] = &Totals{}
+		r.hours[hour] = &service.Totals{}
 	}
 	r.hours[hour].Add(txn)
 	key := r.keys[txn.Bucket.Key]
@@ -85,7 +87,7 @@ func (r *ZoneReporter) count(txn Txn) {
 }
 
 // CutAt says that the txns before an instant are not looked at.
-func (r *ZoneReporter) CutAt(at time.Time) {
+func (r *Reporter) CutAt(at time.Time) {
 	if r.report.Rows > 0 && r.oldest.Before(at) {
 		at = r.oldest
 	}
@@ -96,7 +98,7 @@ func (r *ZoneReporter) CutAt(at time.Time) {
 
 // Report returns the report of all txns that were added. kept is the instant of the oldest txn that there is, of any
 // zone.
-func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
+func (r *Reporter) Report(kept time.Time) Report {
 	report := r.report
 	begin := report.From.Time
 	if r.report.Rows > 0 && r.oldest.Before(kept) {
@@ -105,8 +107,8 @@ func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 	if kept.After(report.From.Time) && kept.Before(report.Until.Time) {
 		report.From.Time = kept
 	}
-	for hour := SpanHour.Begin(begin); hour.Before(report.Until.Time); hour = SpanHour.End(hour) {
-		span := HourTotals{BeginsAt: At(hour)}
+	for hour := service.SpanHour.Begin(begin); hour.Before(report.Until.Time); hour = service.SpanHour.End(hour) {
+		span := HourTotals{BeginsAt: service.At(hour)}
 		if totals := r.hours[hour]; totals != nil {
 			span.Totals = *totals
 		}
@@ -114,7 +116,8 @@ func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 	}
 	for key, seen := range r.keys {
 		if seen.WouldBlock > 0 {
-			report.Stopped = append(report.Stopped, KeyTotals{Key: key, Totals: seen.Totals, LastAt: At(instantOf(seen.last))})
+			report.Stopped = append(report.Stopped,
+				KeyTotals{Key: key, Totals: seen.Totals, LastAt: service.At(instantOf(seen.last))})
 		} else if near, ok := r.near(key, seen.counted); ok {
 			report.Near = append(report.Near, near)
 		}
@@ -132,7 +135,7 @@ func (r *ZoneReporter) Report(kept time.Time) ZoneReport {
 
 // near returns how near a key came to the zone's limit, if that is near enough. A key with more than the zone's rate
 // has an override.
-func (r *ZoneReporter) near(key string, counted []int64) (near NearKey, ok bool) {
+func (r *Reporter) near(key string, counted []int64) (near NearKey, ok bool) {
 	slices.Sort(counted)
 	term, begin := r.zone.Term(), 0
 	for i, at := range counted {
@@ -141,7 +144,7 @@ func (r *ZoneReporter) near(key string, counted []int64) (near NearKey, ok bool)
 			begin++
 		}
 		if n := i - begin + 1; n > near.Most {
-			near = NearKey{Key: key, Most: n, At: At(instantOf(at))}
+			near = NearKey{Key: key, Most: n, At: service.At(instantOf(at))}
 		}
 	}
 	return near, near.Most*100 >= nearRate*r.zone.Rate && near.Most <= r.zone.Rate && near.Most > 0

@@ -1,4 +1,4 @@
-package servicetest
+package timeline
 
 import (
 	"context"
@@ -101,7 +101,7 @@ func newRotation(t *testing.T, store RotationStore, b Subject, zone service.Zone
 			t.Fatal(err)
 		}
 		r.rings[name], r.instances[name] = ring,
-			service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ring, Timeout: patience})
+			service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ring, Timeout: 5 * time.Minute})
 	}
 	for _, key := range r.keys {
 		r.asked[key] = map[string]int{}

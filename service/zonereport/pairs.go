@@ -1,14 +1,16 @@
-package service
+package zonereport
 
 import (
 	"cmp"
 	"slices"
 	"time"
+
+	"velocityd/service"
 )
 
 // pairing ties the users and the addresses of checks together.
 type pairing struct {
-	query ZoneReportQuery
+	query Query
 	keys  [2]names // of users and of addresses
 	// open and former are checks of which txns were seen. The txns of one check are near each other, so former checks are
 	// forgotten when there are many newer ones.
@@ -56,7 +58,7 @@ func (n *names) number(key string) uint32 {
 	return number
 }
 
-func newPairing(query ZoneReportQuery) pairing {
+func newPairing(query Query) pairing {
 	return pairing{
 		query: query, open: map[checkOf]*pair{},
 		keys: [2]names{{numbers: map[string]uint32{}}, {numbers: map[string]uint32{}}},
@@ -65,7 +67,7 @@ func newPairing(query ZoneReportQuery) pairing {
 
 // add notes a txn. Of several txns of one check in one zone the first counts, so an attempt counts once while two
 // secret keys of pseudonyms are in place.
-func (p *pairing) add(txn Txn) {
+func (p *pairing) add(txn service.Txn) {
 	place := -1
 	switch {
 	case txn.CheckID == 0:
@@ -83,7 +85,7 @@ func (p *pairing) add(txn Txn) {
 	}
 	found.keys[place] = p.keys[place].number(txn.Bucket.Key)
 	found.attempts = max(found.attempts, uint32(txn.Attempts))
-	found.blocked, found.success = txn.Blocked, txn.Outcome == OutcomeSuccess
+	found.blocked, found.success = txn.Blocked, txn.Outcome == service.OutcomeSuccess
 	if found.keys[1-place] != 0 {
 		p.pairs = append(p.pairs, *found)
 	}
@@ -139,7 +141,7 @@ func (p *pairing) burst(pairs []pair, place int, enough Threshold) (b Burst, ok 
 	}
 	b = Burst{
 		Key: p.keys[place].list[pairs[0].keys[place]-1], Others: others,
-		BeginsAt: At(instantOf(since)), LastAt: At(instantOf(pairs[len(pairs)-1].at)),
+		BeginsAt: service.At(instantOf(since)), LastAt: service.At(instantOf(pairs[len(pairs)-1].at)),
 	}
 	succeeded := map[uint32]bool{}
 	for _, one := range pairs {

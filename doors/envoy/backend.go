@@ -32,31 +32,31 @@ type Buckets interface {
 	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
 }
 
-// door is what the services of a server share.
-type door struct {
-	options Options
-	faults  *admission.FaultLog
-	hasty   atomic.Int64 // the minute, since 1970, of the last line about a caller that waits too briefly
+// backend is what the services of a server share.
+type backend struct {
+	options             Options
+	faults              *admission.FaultLog
+	lastDeadlineWarning atomic.Int64 // the minute, since 1970, of the last line about a caller that waits too briefly
 }
 
 // identify finds out who calls, and whether he may ask for checks.
-func (d *door) identify(ctx context.Context, c *call) (err error) {
-	if d.options.Admission.IsOpen() {
+func (b *backend) identify(ctx context.Context, c *call) (err error) {
+	if b.options.Admission.IsOpen() {
 		return nil
 	}
 	c.caller.Needs = []access.Scope{access.ScopeCheck}
 	digest, given := credentialIn(ctx)
-	if c.caller.Caller, err = d.options.Admission.Identify(ctx, digest, given); err != nil {
+	if c.caller.Caller, err = b.options.Admission.Identify(ctx, digest, given); err != nil {
 		return err
 	}
 	return c.caller.May()
 }
 
 // ask asks one check, and notes it.
-func (d *door) ask(ctx context.Context, c *call, check service.Check) (service.Decision, error) {
+func (b *backend) ask(ctx context.Context, c *call, check service.Check) (service.Decision, error) {
 	c.asked.Checks = []service.Check{check}
 	var err error
-	if c.asked.Decisions, err = d.options.Limiter.CheckAll(ctx, c.asked.Checks); err != nil {
+	if c.asked.Decisions, err = b.options.Limiter.CheckAll(ctx, c.asked.Checks); err != nil {
 		return service.Decision{}, err
 	}
 	return c.asked.Decisions[0], c.asked.Decisions[0].Err
@@ -66,8 +66,8 @@ func (d *door) ask(ctx context.Context, c *call, check service.Check) (service.D
 type call struct {
 	route  string
 	began  time.Time
-	caller admission.Asker
-	asked  admission.Asked
+	caller admission.Caller
+	asked  admission.Request
 }
 
 // attrs returns the call and how it ended. No attribute holds a bucket key.
@@ -82,18 +82,19 @@ func (c *call) attrs(status string) []slog.Attr {
 	return c.asked.AppendAttrs(attrs)
 }
 
-// leastPatience is the shortest time that a caller should wait: a check may have to wait for a bucket that others hold.
-const leastPatience = 500 * time.Millisecond
+// leastDeadline is the shortest time that a caller should wait: a check may have to wait for a bucket that others hold.
+const leastDeadline = 500 * time.Millisecond
 
-// warnOfHaste logs once a minute that a caller waits for less than leastPatience, as Envoy does by default: such calls
-// look well until the database is slow, and then nobody is limited.
-func (d *door) warnOfHaste(ctx context.Context, c *call) {
+// warnOfShortDeadline logs once a minute that a caller waits for less than leastDeadline, as Envoy does by default:
+// such calls look well until the database is slow, and then nobody is limited.
+func (b *backend) warnOfShortDeadline(ctx context.Context, c *call) {
 	until, isBound := ctx.Deadline()
 	minute := c.began.Unix() / 60
-	if d.options.Logger == nil || !isBound || until.Sub(c.began) >= leastPatience || d.hasty.Swap(minute) == minute {
+	if b.options.Logger == nil || !isBound || until.Sub(c.began) >= leastDeadline ||
+		b.lastDeadlineWarning.Swap(minute) == minute {
 		return
 	}
-	d.options.Logger.LogAttrs(ctx, slog.LevelWarn,
+	b.options.Logger.LogAttrs(ctx, slog.LevelWarn,
 		"a caller waits so briefly that it may miss the answer, and Envoy may then let the request pass",
 		slog.String("route", c.route), slog.Duration("waits", until.Sub(c.began)), slog.String("let_it_have", "timeout: 1s"))
 }
@@ -103,7 +104,7 @@ const protocol = "gRPC"
 
 // report writes a line of the access log, if that is on, and has the faults of an answered call logged. err is its
 // error.
-func (d *door) report(ctx context.Context, c *call, err error) {
+func (b *backend) report(ctx context.Context, c *call, err error) {
 	seen := Observed{Route: c.route, Status: codes.OK.String()}
 	if err != nil {
 		kind, _ := api.KindOf(err)
@@ -112,34 +113,34 @@ func (d *door) report(ctx context.Context, c *call, err error) {
 			seen.Refused = kind.Code
 		}
 	}
-	d.warnOfHaste(ctx, c)
-	if d.options.AccessLog && d.options.Logger != nil {
-		d.options.Logger.LogAttrs(ctx, slog.LevelInfo, "request", c.attrs(seen.Status)...)
+	b.warnOfShortDeadline(ctx, c)
+	if b.options.AccessLog && b.options.Logger != nil {
+		b.options.Logger.LogAttrs(ctx, slog.LevelInfo, "request", c.attrs(seen.Status)...)
 	}
-	if d.options.Observe != nil {
-		d.options.Observe(seen)
+	if b.options.Observe != nil {
+		b.options.Observe(seen)
 	}
 	for _, fault := range c.asked.Faults(err, faultOf) {
 		if fault.Kind != admission.None {
 			fault.Method, fault.Route = protocol, c.route
-			d.faults.Report(ctx, fault, c.asked.ZoneIDs(), func() []slog.Attr { return c.attrs(seen.Status) })
+			b.faults.Report(ctx, fault, c.asked.ZoneIDs(), func() []slog.Attr { return c.attrs(seen.Status) })
 		}
 	}
 }
 
 // bound gives a call a deadline as soon as its headers are there: a call whose message never comes has no other end.
 // Watchers of the health may stay.
-func (d *door) bound(ctx context.Context, call *tap.Info) (context.Context, error) {
+func (b *backend) bound(ctx context.Context, call *tap.Info) (context.Context, error) {
 	if call.FullMethodName == grpc_health_v1.Health_Watch_FullMethodName {
 		return ctx, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout+d.options.Work)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout+b.options.Work)
 	context.AfterFunc(ctx, cancel) // grpc cancels the parent at the end of the call
 	return ctx, nil
 }
 
 // recovered makes an error of a call that panics. Only the type of the value is logged, which may hold a bucket key.
-func (d *door) recovered(
+func (b *backend) recovered(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (answer any, err error) {
 	defer func() {
@@ -152,7 +153,7 @@ func (d *door) recovered(
 			Text: fmt.Sprintf("panic: a value of type %T", value),
 		}
 		stack := slog.String("stack", string(debug.Stack()))
-		d.faults.Report(ctx, fault, nil,
+		b.faults.Report(ctx, fault, nil,
 			func() []slog.Attr { return []slog.Attr{slog.String("route", info.FullMethod), stack} })
 		err = statusOf(api.ErrInternal)
 	}()

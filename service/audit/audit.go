@@ -1,4 +1,6 @@
-package service
+// Package audit owns the entries of zone_audit: changes, releases, exports and erasures, and the questions about them.
+// It must not know how they are written or stored.
+package audit
 
 import (
 	"context"
@@ -7,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"velocityd/service"
 )
 
 // Edit is a change of a zone or an override, as zone_audit has it, with what was there before and after it: nil where
@@ -15,15 +19,15 @@ import (
 type Edit struct {
 	ID                            uint64
 	At                            time.Time // by the engine's clock
-	ZoneBefore, ZoneAfter         *Zone
-	OverrideBefore, OverrideAfter *Override
-	Released                      *Bucket
+	ZoneBefore, ZoneAfter         *service.Zone
+	OverrideBefore, OverrideAfter *service.Override
+	Released                      *service.Bucket
 }
 
 // Undo takes the edit back from zones and overrides, which are by their ids.
-func (e Edit) Undo(zones map[int64]Zone, overrides map[uint64]Override) {
-	undo(zones, e.ZoneBefore, e.ZoneAfter, func(z Zone) int64 { return z.ID })
-	undo(overrides, e.OverrideBefore, e.OverrideAfter, func(o Override) uint64 { return o.ID })
+func (e Edit) Undo(zones map[int64]service.Zone, overrides map[uint64]service.Override) {
+	undo(zones, e.ZoneBefore, e.ZoneAfter, func(z service.Zone) int64 { return z.ID })
+	undo(overrides, e.OverrideBefore, e.OverrideAfter, func(o service.Override) uint64 { return o.ID })
 }
 
 func undo[K comparable, T any](of map[K]T, before, after *T, id func(T) K) {
@@ -48,16 +52,16 @@ type ChangeGroup struct {
 	Number     int
 }
 
-// AuditEntry is a row of zone_audit: something that somebody has changed, released, exported or erased.
-type AuditEntry struct {
-	ID        uint64  `json:"id,string"`
-	At        Instant `json:"at"`               // by the engine's clock
-	Account   string  `json:"account"`          // of the session
-	Principal string  `json:"by,omitzero"`      // on whose behalf; may be empty
-	Reason    string  `json:"reason,omitzero"`  // as he said; may be empty
-	Subject   string  `json:"subject"`          // one of AuditSubjects
-	Action    string  `json:"action"`           // one of AuditActions
-	ZoneID    int64   `json:"zone_id,omitzero"` // 0 for a token, a webhook, and an export of several zones
+// Entry is a row of zone_audit: something that somebody has changed, released, exported or erased.
+type Entry struct {
+	ID        uint64          `json:"id,string"`
+	At        service.Instant `json:"at"`               // by the engine's clock
+	Account   string          `json:"account"`          // of the session
+	Principal string          `json:"by,omitzero"`      // on whose behalf; may be empty
+	Reason    string          `json:"reason,omitzero"`  // as he said; may be empty
+	Subject   string          `json:"subject"`          // one of Subjects
+	Action    string          `json:"action"`           // one of Actions
+	ZoneID    int64           `json:"zone_id,omitzero"` // 0 for a token, a webhook, and an export of several zones
 	// OverrideID is 0 unless the entry is about an override.
 	OverrideID uint64 `json:"override_id,string,omitzero"`
 	// Before and After are objects in JSON with a member for each column, or nil: there is no Before of an insert, and no
@@ -68,15 +72,15 @@ type AuditEntry struct {
 
 // Edit returns the entry as a change of a zone or an override, or as a release. Of anything else it has id and time
 // alone. The error does NOT quote a state.
-func (e AuditEntry) Edit() (edit Edit, err error) {
+func (e Entry) Edit() (edit Edit, err error) {
 	edit.ID, edit.At = e.ID, e.At.Time
 	switch {
 	case e.Subject == "zone":
 		edit.ZoneBefore, edit.ZoneAfter,
-			err = statesOf(e, func(state []byte) (Zone, error) { return ZoneOfState(e.ZoneID, state) })
+			err = statesOf(e, func(state []byte) (service.Zone, error) { return service.ZoneOfState(e.ZoneID, state) })
 	case e.Subject == "override":
-		edit.OverrideBefore, edit.OverrideAfter, err = statesOf(e, func(state []byte) (Override, error) {
-			return OverrideOfState(e.ZoneID, e.OverrideID, state)
+		edit.OverrideBefore, edit.OverrideAfter, err = statesOf(e, func(state []byte) (service.Override, error) {
+			return service.OverrideOfState(e.ZoneID, e.OverrideID, state)
 		})
 	case e.Action == "release":
 		edit.Released, err = e.released()
@@ -85,7 +89,7 @@ func (e AuditEntry) Edit() (edit Edit, err error) {
 }
 
 // statesOf reads the states before and after a change: nil where there is none.
-func statesOf[T any](e AuditEntry, read func(state []byte) (T, error)) (before, after *T, err error) {
+func statesOf[T any](e Entry, read func(state []byte) (T, error)) (before, after *T, err error) {
 	for _, of := range []struct {
 		state []byte
 		into  **T
@@ -103,7 +107,7 @@ func statesOf[T any](e AuditEntry, read func(state []byte) (T, error)) (before, 
 }
 
 // released returns the bucket of a release, or nil if its key is not there any more.
-func (e AuditEntry) released() (*Bucket, error) {
+func (e Entry) released() (*service.Bucket, error) {
 	var state struct {
 		Key string `json:"bucket_key"`
 	}
@@ -113,30 +117,30 @@ func (e AuditEntry) released() (*Bucket, error) {
 	if state.Key == "" {
 		return nil, nil
 	}
-	return &Bucket{ZoneID: e.ZoneID, Key: state.Key}, nil
+	return &service.Bucket{ZoneID: e.ZoneID, Key: state.Key}, nil
 }
 
-// AuditSubjects returns everything that an entry can be about.
-func AuditSubjects() []string {
+// Subjects returns everything that an entry can be about.
+func Subjects() []string {
 	return []string{"zone", "override", "bucket", "history", "token", "webhook"}
 }
 
-// AuditActions returns everything that an entry can say was done.
-func AuditActions() []string {
+// Actions returns everything that an entry can say was done.
+func Actions() []string {
 	return []string{"insert", "update", "delete", "release", "export", "erase"}
 }
 
 const (
-	// MaxAuditPage is the most entries that one page holds.
-	MaxAuditPage = 1000
-	// MaxAuditScan is the most entries that one page looks at, whether or not they match.
-	MaxAuditScan = 1000
-	// AuditSlack is how far the times of entries may be from the order of their ids: as long as a transaction may take.
-	AuditSlack = time.Hour
+	// MaxPage is the most entries that one page holds.
+	MaxPage = 1000
+	// MaxScan is the most entries that one page looks at, whether or not they match.
+	MaxScan = 1000
+	// Slack is how far the times of entries may be from the order of their ids: as long as a transaction may take.
+	Slack = time.Hour
 )
 
-// AuditQuery asks for entries, the newest first. The zero value of a filter lets all pass.
-type AuditQuery struct {
+// Query asks for entries, the newest first. The zero value of a filter lets all pass.
+type Query struct {
 	Zones    []int64 // entries of no zone pass only without this filter
 	Subjects []string
 	Actions  []string
@@ -144,55 +148,55 @@ type AuditQuery struct {
 	// Since is the first instant of the entries, and Until the first one behind them.
 	Since, Until time.Time
 	Cursor       uint64 // only lower ids; 0 means all
-	Limit        int    // 1 to MaxAuditPage
+	Limit        int    // 1 to MaxPage
 }
 
 // Validate returns an ErrInvalid that names the field, or nil.
-func (q *AuditQuery) Validate() error {
+func (q *Query) Validate() error {
 	for _, subject := range q.Subjects {
-		if !slices.Contains(AuditSubjects(), subject) {
-			return NewFieldError("subject", "must be one of %s", strings.Join(AuditSubjects(), ", "))
+		if !slices.Contains(Subjects(), subject) {
+			return service.NewFieldError("subject", "must be one of %s", strings.Join(Subjects(), ", "))
 		}
 	}
 	for _, action := range q.Actions {
-		if !slices.Contains(AuditActions(), action) {
-			return NewFieldError("action", "must be one of %s", strings.Join(AuditActions(), ", "))
+		if !slices.Contains(Actions(), action) {
+			return service.NewFieldError("action", "must be one of %s", strings.Join(Actions(), ", "))
 		}
 	}
-	if q.Limit < 1 || q.Limit > MaxAuditPage {
-		return NewFieldError("limit", "must be 1 to %d", MaxAuditPage)
+	if q.Limit < 1 || q.Limit > MaxPage {
+		return service.NewFieldError("limit", "must be 1 to %d", MaxPage)
 	}
 	return nil
 }
 
 // Matches reports whether an entry passes all filters. It does NOT look at Cursor and Limit.
-func (q *AuditQuery) Matches(e AuditEntry) bool {
+func (q *Query) Matches(e Entry) bool {
 	passes := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
 	return (len(q.Zones) == 0 || slices.Contains(q.Zones, e.ZoneID)) && passes(q.Subjects, e.Subject) &&
 		passes(q.Actions, e.Action) &&
 		(q.Since.IsZero() || !e.At.Before(q.Since)) && (q.Until.IsZero() || e.At.Before(q.Until)) && q.isBy(e)
 }
 
-func (q *AuditQuery) isBy(e AuditEntry) bool {
+func (q *Query) isBy(e Entry) bool {
 	user, through, _ := strings.Cut(e.Principal, " via ")
 	return q.By == "" || q.By == e.Principal || q.By == e.Account || q.By == user || q.By == through
 }
 
-// AuditPage is a part of the audit.
-type AuditPage struct {
-	Entries []AuditEntry `json:"entries"`
+// Page is a part of the audit.
+type Page struct {
+	Entries []Entry `json:"entries"`
 	// Next is the Cursor of the following page, the id of the last entry that was looked at. 0 says that there is no
 	// following page. A page with a Next may have no entry.
 	Next uint64 `json:"next,string,omitzero"`
 }
 
-// NewAuditPage returns the page of a query, of the entries behind its cursor, the newest first. If there are as many as
+// NewPage returns the page of a query, of the entries behind its cursor, the newest first. If there are as many as
 // most, more may follow.
-func NewAuditPage(q AuditQuery, entries []AuditEntry, most int) (page AuditPage) {
+func NewPage(q Query, entries []Entry, most int) (page Page) {
 	last := uint64(0)
 	for _, e := range entries {
 		switch {
-		case !q.Since.IsZero() && e.At.Before(q.Since.Add(-AuditSlack)):
+		case !q.Since.IsZero() && e.At.Before(q.Since.Add(-Slack)):
 			return page
 		case len(page.Entries) == q.Limit:
 			page.Next = last
@@ -208,8 +212,8 @@ func NewAuditPage(q AuditQuery, entries []AuditEntry, most int) (page AuditPage)
 	return page
 }
 
-// AuditReader reads the audit.
-type AuditReader interface {
+// Reader reads the audit.
+type Reader interface {
 	// AuditEntries returns a page of the audit. The error wraps ErrInvalid if the query is wrong.
-	AuditEntries(ctx context.Context, q AuditQuery) (AuditPage, error)
+	AuditEntries(ctx context.Context, q Query) (Page, error)
 }

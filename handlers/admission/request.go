@@ -13,8 +13,8 @@ import (
 // maxLoggedZones bounds the zones that a caller can bring into a line of the log.
 const maxLoggedZones = 16
 
-// Asked is the question of one call and its answer, for the log.
-type Asked struct {
+// Request is the question of one call and its answer, for the log.
+type Request struct {
 	Checks    []service.Check
 	Decisions []service.Decision // one for each of Checks, or none
 	// RefusedReport is why the first of several reports was refused that was, or nil.
@@ -26,17 +26,17 @@ type Asked struct {
 // parts, the first of several, and one for the checks that were answered without the database. judge
 // returns how the protocol answers an error. If all calls are refused, nobody is limited or nobody can
 // log in, and only the operator can find out why.
-func (a Asked) Faults(err error, judge func(error) Fault) (faults [2]Fault) {
+func (a Request) Faults(err error, judge func(error) Fault) (faults [2]Fault) {
 	if err != nil {
-		return [2]Fault{settled(err, judge)}
+		return [2]Fault{faultOf(err, judge)}
 	}
 	worst, degraded := &faults[0], &faults[1]
 	if a.RefusedReport != nil {
-		*worst = settled(a.RefusedReport, judge)
+		*worst = faultOf(a.RefusedReport, judge)
 	}
 	for _, d := range a.Decisions {
 		if d.Err != nil {
-			if f := settled(d.Err, judge); f.Kind > worst.Kind {
+			if f := faultOf(d.Err, judge); f.Kind > worst.Kind {
 				*worst = f
 			}
 		}
@@ -47,9 +47,9 @@ func (a Asked) Faults(err error, judge func(error) Fault) (faults [2]Fault) {
 	return faults
 }
 
-// settled returns the fault that err is by any protocol. A caller who has left is not the service's fault.
+// faultOf returns the fault that err is by any protocol. A caller who has left is not the service's fault.
 // The database's refusal of the service's own account is, whatever the caller is told.
-func settled(err error, judge func(error) Fault) Fault {
+func faultOf(err error, judge func(error) Fault) Fault {
 	f := judge(err)
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -71,7 +71,7 @@ func degradedText(d service.Decision) string {
 }
 
 // AppendAttrs appends the zones that were asked about, and the decisions.
-func (a Asked) AppendAttrs(attrs []slog.Attr) []slog.Attr {
+func (a Request) AppendAttrs(attrs []slog.Attr) []slog.Attr {
 	if len(a.Checks) == 0 {
 		return attrs
 	}
@@ -90,7 +90,7 @@ func (a Asked) AppendAttrs(attrs []slog.Attr) []slog.Attr {
 }
 
 // appendCounts appends how many checks there were, and how many of each kind of decision.
-func (a Asked) appendCounts(attrs []slog.Attr) []slog.Attr {
+func (a Request) appendCounts(attrs []slog.Attr) []slog.Attr {
 	blocked, refused, degraded := 0, 0, 0
 	for _, d := range a.Decisions {
 		if d.Degraded {
@@ -112,7 +112,7 @@ func (a Asked) appendCounts(attrs []slog.Attr) []slog.Attr {
 }
 
 // ZoneIDs returns the first zones that were asked about, each once.
-func (a Asked) ZoneIDs() []int64 {
+func (a Request) ZoneIDs() []int64 {
 	ids := make([]int64, 0, 2)
 	for _, check := range a.Checks {
 		for _, b := range check.Buckets {

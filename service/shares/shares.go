@@ -1,4 +1,6 @@
-package service
+// Package shares divides a bounded number of things, such as exports at once, among callers. It must not know the
+// things or the callers.
+package shares
 
 import (
 	"context"
@@ -7,9 +9,9 @@ import (
 	"sync"
 )
 
-// Shares bounds how much of something callers have at once, and how much of it one caller has, so that one of them
+// Pool bounds how much of something callers have at once, and how much of it one caller has, so that one of them
 // keeps no other out. It may be used by many goroutines at once.
-type Shares[K comparable] struct {
+type Pool[K comparable] struct {
 	Of   string // the things, in errors: exports
 	Most int    // in all; 0 means any number
 	Each int    // of one caller; 0 means any number
@@ -26,9 +28,9 @@ type waiter[K comparable] struct {
 	ready chan struct{}
 }
 
-// NewHalves returns Shares of which one caller gets half, or one where there is only one.
-func NewHalves[K comparable](most int, of string) *Shares[K] {
-	return &Shares[K]{Of: of, Most: most, Each: max(1, most/2)}
+// NewHalves returns a Pool of which one caller gets half, or one where there is only one.
+func NewHalves[K comparable](most int, of string) *Pool[K] {
+	return &Pool[K]{Of: of, Most: most, Each: max(1, most/2)}
 }
 
 // FullError says why a caller gets nothing more. Its text says whether all is taken, or his share.
@@ -47,13 +49,13 @@ func (e *FullError) Error() string {
 }
 
 // Take takes n for a caller, to be given back with GiveBack. The error is a FullError.
-func (s *Shares[K]) Take(by K, n int) error {
+func (s *Pool[K]) Take(by K, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.take(by, n)
 }
 
-func (s *Shares[K]) take(by K, n int) error {
+func (s *Pool[K]) take(by K, n int) error {
 	isShare := s.Each > 0 && s.by[by]+n > s.Each
 	if isShare || s.Most > 0 && s.taken+n > s.Most {
 		return &FullError{s.Of, s.Most, s.Each, isShare}
@@ -68,7 +70,7 @@ func (s *Shares[K]) take(by K, n int) error {
 
 // Wait takes one for a caller as soon as it is his turn. Callers with their share let others pass. The error is the
 // FullError of the begin if ctx ends before.
-func (s *Shares[K]) Wait(ctx context.Context, by K) error {
+func (s *Pool[K]) Wait(ctx context.Context, by K) error {
 	s.mu.Lock()
 	full := s.take(by, 1)
 	w := &waiter[K]{by, make(chan struct{})}
@@ -95,7 +97,7 @@ func (s *Shares[K]) Wait(ctx context.Context, by K) error {
 }
 
 // GiveBack gives back n of a caller, and hands them to those who wait.
-func (s *Shares[K]) GiveBack(by K, n int) {
+func (s *Pool[K]) GiveBack(by K, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken -= n
@@ -112,7 +114,7 @@ func (s *Shares[K]) GiveBack(by K, n int) {
 }
 
 // Taken returns how much is taken in all.
-func (s *Shares[K]) Taken() int {
+func (s *Pool[K]) Taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.taken

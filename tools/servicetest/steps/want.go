@@ -1,4 +1,4 @@
-package servicetest
+package steps
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"velocityd/service"
@@ -37,7 +38,7 @@ func (s scripted) compare(st step, d service.Decision) {
 		}
 	}
 	if first, isRetry := st.options["same"]; isRetry {
-		wantSame(s, s.named[first], d)
+		WantSame(s, s.named[first], d)
 	}
 }
 
@@ -71,8 +72,13 @@ func (s scripted) list(st step, b service.Bucket) {
 	txns, events := s.Txns(s, b), s.EventsOf(s, b)
 	switch st.verb {
 	case "count":
-		recorded, counted := s.counted(s, b)
-		got = strings.Fields(fmt.Sprint(counted, " of ", recorded))
+		counted := 0
+		for _, txn := range txns {
+			if txn.Counted {
+				counted++
+			}
+		}
+		got = strings.Fields(fmt.Sprint(counted, " of ", len(txns)))
 	case "attempts":
 		for _, txn := range txns {
 			got = append(got, strconv.Itoa(txn.Attempts))
@@ -178,4 +184,14 @@ func (a answer) has(s scripted, word string) bool {
 		return !wait.Before(end) && wait.Add(-time.Second).Before(end)
 	}
 	return a.Reason == service.Reason(word)
+}
+
+// WantSame wants the answer to a retry to equal the first answer.
+func WantSame(tb testing.TB, first, retry service.Decision) {
+	tb.Helper()
+	same := first.Err == nil && retry.Err == nil && retry.CheckedAt.Equal(first.CheckedAt.Time) &&
+		retry.Blocked == first.Blocked && retry.WouldBlock == first.WouldBlock && slices.Equal(retry.Verdicts, first.Verdicts)
+	if !same {
+		tb.Errorf("a retry was answered otherwise:\nfirst %+v\nretry %+v", first, retry)
+	}
 }

@@ -1,4 +1,6 @@
-package servicetest
+// Package steps carries out claims that are written as lines of steps, on a store under test. It is for tests only and
+// must not know any engine.
+package steps
 
 import (
 	"cmp"
@@ -12,9 +14,27 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/event"
 )
 
-// script returns a claim that is a sequence of steps, one a line, such as
+// Subject is a store under test: see servicetest.Subject.
+type Subject interface {
+	service.Checker
+	service.OutcomeStore
+	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
+	Release(ctx context.Context, bucket service.Bucket, principal, reason string) error
+	Attempt(ctx context.Context, id string) (service.Recall, error)
+
+	SetZone(tb testing.TB, zone service.Zone)
+	DeleteZone(tb testing.TB, id int64)
+	SetOverride(tb testing.TB, o service.Override)
+	DeleteOverrides(tb testing.TB, zoneID int64)
+	Age(tb testing.TB, bucket service.Bucket, by time.Duration)
+	Txns(tb testing.TB, bucket service.Bucket) []service.Txn
+	EventsOf(tb testing.TB, bucket service.Bucket) []event.Event
+}
+
+// Run carries out a sequence of steps, one a line, and returns the answers that they name. Steps are such as
 //
 //	zone 1 rate=2 lockout=30m         // a zone; its window is an hour if the line says none
 //	edit 1 mode=shadow                // changes settings of a zone that the script has made
@@ -33,14 +53,9 @@ import (
 // and "allow 1/alice", "deny 1/alice", "limit 1/alice 3 1h", "clear 1" (all overrides), "drop 1" (the zone), "age
 // 1/alice 2/x 50m" and "release 1/alice". What stands behind the arrow is wanted: see answer.has. A length such as
 // 1h-1m is at most an hour, and at most a minute less. Every answer is compared with its txns besides.
-func script(steps string) claim {
-	return func(t *testing.T, b subject) { b.run(t, steps) }
-}
-
-// run carries out the steps of a script, and returns the answers that they name.
-func (b subject) run(tb testing.TB, steps string) map[string]service.Decision {
+func Run(tb testing.TB, subject Subject, steps string) map[string]service.Decision {
 	tb.Helper()
-	s := scripted{TB: tb, subject: b, zones: map[int64]service.Zone{}, named: map[string]service.Decision{}}
+	s := scripted{TB: tb, Subject: subject, zones: map[int64]service.Zone{}, named: map[string]service.Decision{}}
 	var call []step // checks or reports of one call
 	for line := range strings.Lines(steps) {
 		line, _, _ = strings.Cut(line, "// ")
@@ -61,7 +76,7 @@ func (b subject) run(tb testing.TB, steps string) map[string]service.Decision {
 // scripted is a script that is carried out.
 type scripted struct {
 	testing.TB
-	subject
+	Subject
 
 	zones map[int64]service.Zone
 	named map[string]service.Decision
@@ -124,7 +139,7 @@ func (s scripted) after(word string) time.Time {
 
 func (s scripted) bucket(word string) service.Bucket {
 	zone, key, _ := strings.Cut(word, "/")
-	return at(int64(s.number(zone)), key)
+	return service.Bucket{ZoneID: int64(s.number(zone)), Key: key}
 }
 
 func (s scripted) buckets(words []string) (buckets []service.Bucket) {
@@ -158,7 +173,9 @@ func (s scripted) do(call []step) {
 		s.override(st, s.bucket(first))
 	case "age":
 		last := len(st.words) - 1
-		s.age(s, s.length(st.words[last]), s.buckets(st.words[:last])...)
+		for _, bucket := range s.buckets(st.words[:last]) {
+			s.Age(s, bucket, s.length(st.words[last]))
+		}
 	case "release":
 		s.wantErr(st, s.Release(context.Background(), s.bucket(first), "operator", "exercise"))
 	case "peek":
@@ -173,7 +190,7 @@ func (s scripted) do(call []step) {
 // setZone makes a zone, or changes one that the script has made.
 func (s scripted) setZone(id int64, st step) {
 	s.Helper()
-	zone := service.Zone{ID: id, Window: time.Hour}
+	zone := service.Zone{ID: id, Window: time.Hour, Description: "exercise"}
 	if st.verb == "edit" {
 		zone = s.zones[id]
 	}
@@ -193,17 +210,20 @@ func (s scripted) setZone(id int64, st step) {
 			*at = value
 		}
 	}
-	s.zones[id] = s.set(s, zone)
+	s.SetZone(s, zone)
+	s.zones[id] = zone
 }
 
 func (s scripted) override(st step, b service.Bucket) {
 	s.Helper()
-	o := deny(b.ZoneID, b.Key)
-	if o.Action = service.OverrideAction(st.verb); o.Action == service.OverrideLimit {
-		o = limit(b.ZoneID, b.Key, s.number(st.words[1]), s.length(st.words[2]))
+	o := service.Override{
+		ZoneID: b.ZoneID, Key: b.Key, Action: service.OverrideAction(st.verb), Reason: "exercise", CreatedBy: "suite",
 	}
-	if _, err := netip.ParsePrefix(b.Key); err == nil && s.zones[b.ZoneID].Keys.Kind == service.KeyIP {
-		o = within(b.Key, o)
+	if o.Action == service.OverrideLimit {
+		o.Rate, o.Window.Duration = s.number(st.words[1]), s.length(st.words[2])
+	}
+	if network, err := netip.ParsePrefix(b.Key); err == nil && s.zones[b.ZoneID].Keys.Kind == service.KeyIP {
+		o.Key, o.Prefix = "", network
 	}
 	s.SetOverride(s, o)
 }
@@ -285,7 +305,11 @@ func (s scripted) ask(steps []step) {
 		checks[i] = service.Check{Buckets: s.buckets(st.words), AttemptID: st.options["id"], SecretHash: st.options["secret"]}
 	}
 	for range steps[0].times {
-		for i, d := range s.all(s, checks...) {
+		decisions, err := s.CheckAll(context.Background(), checks)
+		if err != nil || len(decisions) != len(checks) {
+			s.Fatalf("got %d decisions for %d checks, %v", len(decisions), len(checks), err)
+		}
+		for i, d := range decisions {
 			s.named[steps[i].options["as"]] = d
 			s.compare(steps[i], d)
 		}

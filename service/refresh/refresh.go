@@ -1,4 +1,6 @@
-package service
+// Package refresh keeps the last reading of something, and reads again when that is too old for a caller. It must not
+// know the source.
+package refresh
 
 import (
 	"context"
@@ -7,10 +9,10 @@ import (
 	"time"
 )
 
-// Fresh reads something whenever its last reading is not good enough any more. One caller reads at a
+// Cache reads something whenever its last reading is not good enough any more. One caller reads at a
 // time; others wait for that, and share the reading if it is good for them. It may be used by many
 // goroutines at once.
-type Fresh[T any] struct {
+type Cache[T any] struct {
 	read    func(context.Context) (T, error)
 	timeout time.Duration
 	turn    chan struct{} // holds one element during a reading
@@ -29,21 +31,21 @@ type Reading[T any] struct {
 // errUnread is the error of a reading that has panicked.
 var errUnread = errors.New("the reading was not carried out")
 
-// NewFresh returns a Fresh that reads by read, and has read nothing yet. A reading ends after timeout. It goes on if
+// New returns a Cache that reads by read, and has read nothing yet. A reading ends after timeout. It goes on if
 // its caller leaves, because others may wait for it.
-func NewFresh[T any](timeout time.Duration, read func(context.Context) (T, error)) *Fresh[T] {
-	return &Fresh[T]{read: read, timeout: timeout, turn: make(chan struct{}, 1)}
+func New[T any](timeout time.Duration, read func(context.Context) (T, error)) *Cache[T] {
+	return &Cache[T]{read: read, timeout: timeout, turn: make(chan struct{}, 1)}
 }
 
 // Begun returns how many readings have begun. A reading with a higher number begins later.
-func (f *Fresh[T]) Begun() uint64 { return f.begun.Load() }
+func (f *Cache[T]) Begun() uint64 { return f.begun.Load() }
 
 // Last returns the last reading, or nil.
-func (f *Fresh[T]) Last() *Reading[T] { return f.last.Load() }
+func (f *Cache[T]) Last() *Reading[T] { return f.last.Load() }
 
 // Get returns the last reading if isGood says so, and otherwise reads. The error is that of ctx, which
 // ended while another caller was reading.
-func (f *Fresh[T]) Get(ctx context.Context, isGood func(*Reading[T]) bool) (*Reading[T], error) {
+func (f *Cache[T]) Get(ctx context.Context, isGood func(*Reading[T]) bool) (*Reading[T], error) {
 	if last := f.Last(); last != nil && isGood(last) {
 		return last, nil
 	}
@@ -58,7 +60,7 @@ func (f *Fresh[T]) Get(ctx context.Context, isGood func(*Reading[T]) bool) (*Rea
 
 // RenewBehind reads on a goroutine that run starts, unless somebody reads already, or isGood says that
 // the last reading is good.
-func (f *Fresh[T]) RenewBehind(ctx context.Context, run func(func()), isGood func(*Reading[T]) bool) {
+func (f *Cache[T]) RenewBehind(ctx context.Context, run func(func()), isGood func(*Reading[T]) bool) {
 	if last := f.Last(); last != nil && isGood(last) {
 		return
 	}
@@ -73,7 +75,7 @@ func (f *Fresh[T]) RenewBehind(ctx context.Context, run func(func()), isGood fun
 }
 
 // renew reads, unless the last reading, which may have ended just now, is good.
-func (f *Fresh[T]) renew(ctx context.Context, isGood func(*Reading[T]) bool) *Reading[T] {
+func (f *Cache[T]) renew(ctx context.Context, isGood func(*Reading[T]) bool) *Reading[T] {
 	if last := f.Last(); last != nil && isGood(last) {
 		return last
 	}

@@ -1,4 +1,6 @@
-package db
+// Package inspection reads the state of a database and its server: settings, grants, shards, partitions, and the plans
+// of given statements. It must not know what is right: see cmd/velocityd/doctor.
+package inspection
 
 import (
 	"context"
@@ -12,9 +14,8 @@ import (
 	"velocityd/service"
 )
 
-// Inspection is what a database and its server are like, for somebody who judges it. It
-// holds no password and no bucket key.
-type Inspection struct {
+// Result is the state of a database and its server. It holds no password and no bucket key.
+type Result struct {
 	// Engine says which of the others can be empty: without procedures there is no IsMariaDB,
 	// and vtgate tells no Variables, Grants, Tables and Partitions.
 	Engine    engine.Engine
@@ -35,7 +36,7 @@ type Inspection struct {
 	// Rows are the engine's estimates of how many rows tables have.
 	Rows map[string]int64
 	// Shards are those of the buckets, in order. None means that there are none.
-	Shards []Shard
+	Shards []session.Shard
 	// Partitions are the ends of those of zone_txn, in order. A zero time means that one has no end.
 	Partitions []time.Time
 	// Plans are how the engine carries out the statements that decide.
@@ -58,41 +59,33 @@ type Inspection struct {
 // MostExpired is where the counting of expired attempts ends.
 const MostExpired = 100_000
 
-// Inspect looks at the database as it is, at the server's settings, and at the account's
-// grants. It reads no txn but the oldest, and changes nothing. Errors are those of look-ups.
-func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
-	var i Inspection
-	err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-		i.Engine, i.IsMariaDB = conn.Engine, conn.IsMariaDB
-		if err := i.readClock(ctx, conn); err != nil {
-			return err
+// Read returns the state of the database that conn is connected to, without its plans. keyspace is the name of the
+// database in the DSN, which a session of vtgate does not know. It reads no txn but the oldest, and changes nothing.
+func Read(ctx context.Context, conn *session.Conn, keyspace string) (Result, error) {
+	i := Result{Engine: conn.Engine, IsMariaDB: conn.IsMariaDB}
+	if err := i.readClock(ctx, conn); err != nil {
+		return Result{}, err
+	}
+	readings := i.readings()
+	if conn.Engine == engine.Vitess {
+		i.Database = keyspace
+		if err := i.readVitess(ctx, conn); err != nil {
+			return Result{}, err
 		}
-		readings := i.readings()
-		if conn.Engine == engine.Vitess {
-			i.Database = p.keyspace // the session is in none
-			if err := i.readVitess(ctx, conn); err != nil {
-				return err
-			}
-		} else {
-			readings = append(readings, i.serverReadings()...)
+	} else {
+		readings = append(readings, i.serverReadings()...)
+	}
+	for _, r := range readings {
+		if err := conn.Each(ctx, r.columns, r.statement, r.row); err != nil && !(r.mayBeHidden && isHidden(err)) {
+			return Result{}, err
 		}
-		for _, r := range readings {
-			if err := conn.Each(ctx, r.columns, r.statement, r.row); err != nil && !(r.mayBeHidden && isHidden(err)) {
-				return err
-			}
-		}
-		i.Plans = explainDecision(ctx, conn)
-		return nil
-	})
-	if err != nil {
-		return Inspection{}, fmt.Errorf("inspect database: %w", session.LookupError(err))
 	}
 	return i, nil
 }
 
 // readClock asks for the clock of decisions, in a query on a table: behind vtgate that is the
 // clock of the unsharded keyspace, and not vtgate's own.
-func (i *Inspection) readClock(ctx context.Context, conn *session.Conn) error {
+func (i *Result) readClock(ctx context.Context, conn *session.Conn) error {
 	asked := time.Now()
 	if err := conn.Each(ctx, 2, "SELECT UTC_TIMESTAMP(6), DATABASE() FROM schema_migrations",
 		func(row []driver.Value) (err error) {
@@ -103,7 +96,7 @@ func (i *Inspection) readClock(ctx context.Context, conn *session.Conn) error {
 		return err
 	}
 	if i.Now.IsZero() {
-		return errNoClock
+		return session.ErrNoClock
 	}
 	i.ClockError = time.Since(asked)
 	i.ClockAhead = i.Now.Sub(asked.Add(i.ClockError / 2))
@@ -112,14 +105,14 @@ func (i *Inspection) readClock(ctx context.Context, conn *session.Conn) error {
 
 // readVitess asks vtgate for its version and for the shards of the buckets. vtgate does not know the
 // tablets' settings, the account's grants and the sizes of tables.
-func (i *Inspection) readVitess(ctx context.Context, conn *session.Conn) (err error) {
+func (i *Result) readVitess(ctx context.Context, conn *session.Conn) (err error) {
 	if err := conn.Each(ctx, 2, "SELECT @@version, @@version_comment", func(row []driver.Value) error {
 		i.Version = session.Text(row[0]) + ", " + session.Text(row[1])
 		return nil
 	}); err != nil {
 		return err
 	}
-	i.Shards, err = readShardStates(ctx, conn)
+	i.Shards, err = conn.ShardStates(ctx)
 	return err
 }
 
@@ -134,7 +127,7 @@ type reading struct {
 }
 
 // readings read what tables hold, on all engines.
-func (i *Inspection) readings() []reading {
+func (i *Result) readings() []reading {
 	i.Overlooked = -1
 	return []reading{
 		{1, "SELECT created_at FROM zone_txn ORDER BY id LIMIT 1", func(row []driver.Value) (err error) {
@@ -179,7 +172,7 @@ func (i *Inspection) readings() []reading {
 }
 
 // serverReadings read what a server says of itself. vtgate tells none of it.
-func (i *Inspection) serverReadings() []reading {
+func (i *Result) serverReadings() []reading {
 	i.Variables, i.Rows = map[string]string{}, map[string]int64{}
 	return []reading{
 		{2, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', " +
