@@ -85,12 +85,8 @@ func (c *auditCmd) options() (o prover.Options, err error) {
 		return o, shell.Usagef("--findings must be 1 or more; it is %d", c.Findings)
 	}
 	o = prover.Options{Findings: c.Findings, Places: proof.DefaultPlaces}
-	if c.Since != "" {
-		if o.Since, err = before(c.Since); err != nil {
-			return o, shell.Usagef("--since %w", err)
-		}
-	}
-	return o, nil
+	o.Since, _, err = shell.ParseInterval(c.Since, "", time.Now())
+	return o, err
 }
 
 // findingJSON is a finding as JSON.

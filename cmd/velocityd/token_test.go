@@ -228,3 +228,17 @@ func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 		t.Error("no challenge")
 	}
 }
+
+func TestASecretOfAClusterNeedsAPod(t *testing.T) {
+	t.Parallel()
+	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
+	pod := environment{
+		"VELOCITY_DSN": env["VELOCITY_DSN"], "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+		"KUBERNETES_SERVICE_PORT": "1",
+	}
+	wantMisuse(t, []misuse{
+		{"token create a --scope check --out-secret s", env, "in a pod of Kubernetes alone"},
+		{"token create a --scope check --out-secret s --out f", env, "leave one out"},
+		{"token create a --scope check --out-secret s", pod, "the account of the pod"},
+	})
+}

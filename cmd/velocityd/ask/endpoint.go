@@ -118,6 +118,17 @@ func ExplainNoZone(err error) error {
 	return err
 }
 
+// ExplainCheck adds to an error of checks what to do about it.
+func ExplainCheck(err error) error {
+	switch {
+	case errors.Is(err, service.ErrNotFound):
+		return ExplainNoZone(err)
+	case errors.Is(err, service.ErrUndecided):
+		return fmt.Errorf("%w: the answer was lost, and the attempt may have been counted", err)
+	}
+	return err
+}
+
 // CheckAll implements service.Checker.
 func (e Endpoint) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timeout)

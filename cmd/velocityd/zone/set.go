@@ -1,4 +1,4 @@
-package main
+package zone
 
 import (
 	"cmp"
@@ -93,11 +93,11 @@ func (f zoneFlags) apply(zone service.Zone) service.Zone {
 }
 
 type zoneSetCmd struct {
-	ID            int64 `arg:"" help:"The zone's id."`
-	Settings      any   `embed:""` // of zoneFlags, which newParser sets
-	shell.YesFlag `embed:""`
-	ask.Flags     `embed:""`
-	becauseFlag   `embed:""`
+	ID               int64 `arg:"" help:"The zone's id."`
+	Settings         any   `embed:""` // of zoneFlags, which Command.MakeFlags sets
+	shell.YesFlag    `embed:""`
+	ask.Flags        `embed:""`
+	shell.ReasonFlag `embed:""`
 }
 
 func (zoneSetCmd) Help() string {
@@ -138,7 +138,7 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
 	if err != nil {
 		return explainStale(err)
 	}
-	printZones(p.Stdout, []service.Zone{zone})
+	Print(p.Stdout, []service.Zone{zone})
 	return nil
 }
 

@@ -1,19 +1,18 @@
-package main
+package txn
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/cmd/velocityd/txn"
 	"velocityd/service"
 )
 
-type txnCmd struct {
+// Command is txn with its commands.
+type Command struct {
 	List    txnListCmd    `cmd:"" help:"List recorded attempts, the newest first."`
 	Show    txnShowCmd    `cmd:"" help:"Show one recorded attempt."`
 	Explain txnExplainCmd `cmd:"" help:"Say why an attempt was decided as it was."`
@@ -21,7 +20,7 @@ type txnCmd struct {
 	Export  txnExportCmd  `cmd:"" help:"Write all attempts that are asked for, as JSON lines or CSV, the oldest first."`
 }
 
-func (txnCmd) Help() string {
+func (Command) Help() string {
 	return `All filters that are given hold together. With --url the token needs the scope history.
 
 Examples:
@@ -32,45 +31,27 @@ Examples:
 
 // outputFlag chooses the form of txns.
 type outputFlag struct {
-	Output txn.Output `env:"-" enum:",table,json,csv" default:"" help:"Form of the txns: table, json (a line for each) or csv. Left out, it is table on a terminal, and json elsewhere."`
+	Output Output `env:"-" enum:",table,json,csv" default:"" help:"Form of the txns: table, json (a line for each) or csv. Left out, it is table on a terminal, and json elsewhere."`
 }
 
 // writer returns the writer of the chosen form for txns of a store.
-func (f outputFlag) writer(p *shell.Process, store ask.Endpoint) *txn.Writer {
+func (f outputFlag) writer(p *shell.Process, store ask.Endpoint) *Writer {
 	output := f.Output
 	switch {
 	case output != "":
 	case shell.IsTerminal(p.Stdout):
-		output = txn.Table
+		output = Table
 	default:
-		output = txn.JSON
+		output = JSON
 	}
-	return txn.NewWriter(p.Stdout, output, shell.Printable, store.Origin)
-}
-
-// before returns the instant that a text means: a length before now, a date or a time.
-func before(text string) (time.Time, error) {
-	if _, err := shell.ParseLength(text); err == nil {
-		text = "-" + text
-	}
-	return shell.ParseMoment(text, time.Now())
-}
-
-// between returns the interval that --since and --until mean, whose end is now if it is left out, or a
-// shell.UsageError.
-func between(since, until string) (from, to time.Time, err error) {
-	q := service.HistoryQuery{Until: time.Now()}
-	if err := (txn.Interval{Since: since, Until: until}).Bound(&q, before); err != nil {
-		return from, to, shell.UsageError{Err: err}
-	}
-	return q.Since, q.Until, nil
+	return NewWriter(p.Stdout, output, shell.Printable, store.Origin)
 }
 
 // checkedQuery returns a query that stores take, or a shell.UsageError.
-func checkedQuery(filter txn.Filter, interval txn.Interval, order service.HistoryOrder) (service.HistoryQuery, error) {
+func checkedQuery(filter Filter, interval Interval, order service.HistoryOrder) (service.HistoryQuery, error) {
 	query := filter.Query(order)
-	if err := interval.Bound(&query, before); err != nil {
-		return query, shell.UsageError{Err: err}
+	if err := interval.Bound(&query); err != nil {
+		return query, err
 	}
 	if err := query.Validate(); err != nil {
 		return query, shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
@@ -79,8 +60,8 @@ func checkedQuery(filter txn.Filter, interval txn.Interval, order service.Histor
 }
 
 type txnListCmd struct {
-	txn.Filter       `embed:""`
-	txn.Interval     `embed:""`
+	Filter           `embed:""`
+	Interval         `embed:""`
 	Order            service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
 	Limit            int                  `env:"-" default:"100" help:"How many at most."`
 	From             uint64               `env:"-" placeholder:"ID" help:"Go on behind this txn, as the line after a list says."`
@@ -136,7 +117,7 @@ type txnShowCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-// Run shows the txn.
+// Run shows the
 func (c *txnShowCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
@@ -166,7 +147,7 @@ Example:
   velocityd txn explain 981`
 }
 
-// Run explains the txn.
+// Run explains the
 func (c *txnExplainCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
@@ -180,11 +161,11 @@ func (c *txnExplainCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.JSON {
 		return shell.JSON(p.Stdout, found)
 	}
-	return txn.WriteExplanation(p.Stdout, found, shell.Printable)
+	return WriteExplanation(p.Stdout, found, shell.Printable)
 }
 
 type txnFollowCmd struct {
-	txn.Filter       `embed:""`
+	Filter           `embed:""`
 	After            uint64 `env:"-" placeholder:"ID" help:"Begin behind this txn, in place of now."`
 	outputFlag       `embed:""`
 	ask.LocatedFlags `embed:""`
@@ -197,7 +178,7 @@ func (txnFollowCmd) Help() string {
 
 // Run follows until the context ends.
 func (c *txnFollowCmd) Run(ctx context.Context, p *shell.Process) error {
-	query, err := checkedQuery(c.Filter, txn.Interval{}, service.OldestFirst)
+	query, err := checkedQuery(c.Filter, Interval{}, service.OldestFirst)
 	if err != nil {
 		return err
 	}
@@ -223,9 +204,9 @@ func (c *txnFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 type txnExportCmd struct {
-	txn.Filter       `embed:""`
-	txn.Interval     `embed:""`
-	Output           txn.Output `env:"-" enum:"json,csv" default:"json" help:"Form of the txns: json (a line for each) or csv."`
+	Filter           `embed:""`
+	Interval         `embed:""`
+	Output           Output `env:"-" enum:"json,csv" default:"json" help:"Form of the txns: json (a line for each) or csv."`
 	ask.LocatedFlags `embed:""`
 }
 
@@ -246,8 +227,8 @@ func (c *txnExportCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	out := txn.NewWriter(p.Stdout, c.Output, shell.Printable, store.Origin)
-	shown := txn.NewProgress(p.Stderr, shell.IsTerminal(p.Stderr) && !shell.IsTerminal(p.Stdout), query)
+	out := NewWriter(p.Stdout, c.Output, shell.Printable, store.Origin)
+	shown := NewProgress(p.Stderr, shell.IsTerminal(p.Stderr) && !shell.IsTerminal(p.Stdout), query)
 	defer shown.End()
 	if err := out.Begin(); err != nil {
 		return err

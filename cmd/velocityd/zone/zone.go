@@ -1,4 +1,5 @@
-package main
+// Package zone has the commands about zones and their overrides. It must not know how they are stored.
+package zone
 
 import (
 	"cmp"
@@ -15,7 +16,8 @@ import (
 	"velocityd/service"
 )
 
-type zoneCmd struct {
+// Command is zone with its commands.
+type Command struct {
 	List    zoneListCmd    `cmd:"" help:"List all zones."`
 	Show    zoneShowCmd    `cmd:"" help:"Print zones with their settings, for a file."`
 	Set     zoneSetCmd     `cmd:"" help:"Create or change a zone. It takes effect at the next check."`
@@ -26,7 +28,10 @@ type zoneCmd struct {
 	Lint    zoneLintCmd    `cmd:"" help:"Look for settings that are probably not meant."`
 }
 
-func (zoneCmd) Help() string {
+// MakeFlags makes the flags of zone set, one for each setting. The parser of command lines needs them.
+func (c *Command) MakeFlags() { c.Set.Settings = newZoneFlags().Interface() }
+
+func (Command) Help() string {
 	return `Zones are rows of zone_master; plain SQL changes them as well. zone_audit records who changes one.
 
 Example:
@@ -60,16 +65,16 @@ func (c *zoneListCmd) Run(ctx context.Context, p *shell.Process) error {
 	case len(zones) == 0:
 		fmt.Fprintln(p.Stdout, "no zones; 'velocityd zone set' creates one")
 	default:
-		printZones(p.Stdout, zones)
+		Print(p.Stdout, zones)
 	}
 	return nil
 }
 
 type zoneDeleteCmd struct {
-	ID            int64 `arg:"" help:"The zone's id."`
-	shell.YesFlag `embed:""`
-	ask.Flags     `embed:""`
-	becauseFlag   `embed:""`
+	ID               int64 `arg:"" help:"The zone's id."`
+	shell.YesFlag    `embed:""`
+	ask.Flags        `embed:""`
+	shell.ReasonFlag `embed:""`
 }
 
 func (zoneDeleteCmd) Help() string {
@@ -101,7 +106,7 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
 		return explainStale(err)
 	}
 	fmt.Fprintf(p.Stdout, "removed, with %s:\n", shell.Counted(len(overrides), "override"))
-	printZones(p.Stdout, []service.Zone{zone})
+	Print(p.Stdout, []service.Zone{zone})
 	return nil
 }
 
@@ -114,7 +119,8 @@ func explainStale(err error) error {
 	return err
 }
 
-func printZones(w io.Writer, zones []service.Zone) {
+// Print writes zones as a table.
+func Print(w io.Writer, zones []service.Zone) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  id\trate\twindow\tdescription\tsettings")
 	for _, z := range zones {

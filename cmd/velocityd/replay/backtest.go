@@ -1,6 +1,7 @@
-package main
+package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,8 @@ import (
 	"velocityd/service/backtest"
 )
 
-type backtestCmd struct {
+// BacktestCommand decides recorded attempts under other limits.
+type BacktestCommand struct {
 	Zone              int64            `env:"-" placeholder:"ZONE" help:"Zone to test. With --sshd it is not needed."`
 	Rate              []int            `env:"-" placeholder:"N" help:"Rates to try. Left out: the zone's."`
 	Window            []shell.Duration `env:"-" placeholder:"TIME" help:"Sliding windows to try. Left out, with --period: the zone's window or period."`
@@ -28,7 +30,7 @@ type backtestCmd struct {
 	ask.DatabaseFlags `embed:""`
 }
 
-func (backtestCmd) Help() string {
+func (BacktestCommand) Help() string {
 	return `Replays the recorded attempts in their order and at their times, and decides each of them by the same rule as
 the service, under the settings as they were and under each proposal. Every rate is tried with every window, lockout
 and kind of counting, up to 31 together, in one pass. All buckets of a check are decided together; the other zones
@@ -52,7 +54,7 @@ Examples:
 }
 
 // grid returns the proposals that the flags name.
-func (c *backtestCmd) grid() backtest.Grid {
+func (c *BacktestCommand) grid() backtest.Grid {
 	lengths := func(flags []shell.Duration) (list []service.Duration) {
 		for _, f := range flags {
 			list = append(list, service.Lasting(time.Duration(f)))
@@ -66,7 +68,7 @@ func (c *backtestCmd) grid() backtest.Grid {
 }
 
 // Run makes the back-test and prints it. If it is interrupted, it prints what it has.
-func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *BacktestCommand) Run(ctx context.Context, p *shell.Process) error {
 	if c.SSHD == "" && c.Zone == 0 {
 		return shell.Usagef("name --zone, or a log with --sshd")
 	}
@@ -90,9 +92,10 @@ func (c *backtestCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // ofDatabase replays the attempts of a database.
-func (c *backtestCmd) ofDatabase(ctx context.Context, p *shell.Process) (result backtest.Result, err error) {
+func (c *BacktestCommand) ofDatabase(ctx context.Context, p *shell.Process) (result backtest.Result, err error) {
 	query := backtest.Query{ZoneID: c.Zone, Grid: c.grid(), MostRows: c.MostRows}
-	if query.Since.Time, query.Until.Time, err = between(c.Since, c.Until); err != nil {
+	query.Since.Time, query.Until.Time, err = shell.ParseInterval(c.Since, cmp.Or(c.Until, "0s"), time.Now())
+	if err != nil {
 		return result, err
 	}
 	if err := query.Validate(); err != nil {

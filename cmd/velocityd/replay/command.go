@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"cmp"
@@ -13,13 +13,13 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"velocityd/cmd/velocityd/ask"
-	"velocityd/cmd/velocityd/replay"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/backtest"
 )
 
-type replayCmd struct {
+// Command replays a log of sshd.
+type Command struct {
 	File      string `arg:"" help:"The sshd log; - reads it from standard input."`
 	UserZone  int64  `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone whose bucket keys are users."`
 	IPZone    int64  `name:"ip-zone" env:"VELOCITY_IP_ZONE" placeholder:"M" help:"Zone whose bucket keys are addresses."`
@@ -29,7 +29,7 @@ type replayCmd struct {
 	ask.Flags `embed:""`
 }
 
-func (replayCmd) Help() string {
+func (Command) Help() string {
 	return `Reads the log of sshd and asks one check for every login attempt, in the order of their times. It begins when
 it has read the log, because later lines decide the year of earlier ones. The attempts count as made NOW. Four hours
 of a log are asked in seconds, so a window of a minute meets all of them, and many more are blocked than would have
@@ -70,7 +70,7 @@ Example:
 }
 
 // Run replays the log and prints the result, also if the replay ends early.
-func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *Command) Run(ctx context.Context, p *shell.Process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
@@ -89,16 +89,16 @@ func (c *replayCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	bar := shell.NewBar(p, "replay", size, progressbar.OptionShowBytes(true))
-	result, err := replay.Run(ctx, io.TeeReader(input, bar), options)
+	result, err := Run(ctx, io.TeeReader(input, bar), options)
 	_ = bar.Finish()
 	switch {
-	case errors.Is(err, replay.ErrNoAttempt), errors.Is(err, service.ErrNotFound) && result.Attempts == 0:
-		return fmt.Errorf("replay %s: %w", c.File, explainCheck(err))
-	case errors.Is(err, replay.ErrUnread):
+	case errors.Is(err, ErrNoAttempt), errors.Is(err, service.ErrNotFound) && result.Attempts == 0:
+		return fmt.Errorf("replay %s: %w", c.File, ask.ExplainCheck(err))
+	case errors.Is(err, ErrUnread):
 		err = fmt.Errorf("replay %s: %w", c.File, err)
 	case err != nil:
 		err = fmt.Errorf("replay ended after %s: %w", shell.Counted(int(result.Attempts), "attempt"),
-			explainCheck(interrupted(err)))
+			ask.ExplainCheck(interrupted(err)))
 	}
 	return errors.Join(err, shell.Print(p.Stdout, c.JSON, result))
 }
@@ -111,9 +111,9 @@ func interrupted(err error) error {
 	return err
 }
 
-// options returns the settings of the replay. Its one proposal is the zone as it is.
-func (c *replayCmd) options(ctx context.Context, store ask.Endpoint, latest time.Time) (o replay.Options, err error) {
-	o = replay.Options{UserZone: c.UserZone, IPZone: c.IPZone, Latest: latest, Store: store, Batch: c.Batch}
+// options returns the settings of the  Its one proposal is the zone as it is.
+func (c *Command) options(ctx context.Context, store ask.Endpoint, latest time.Time) (o Options, err error) {
+	o = Options{UserZone: c.UserZone, IPZone: c.IPZone, Latest: latest, Store: store, Batch: c.Batch}
 	if c.Report {
 		o.Outcomes = store
 	}
@@ -123,13 +123,13 @@ func (c *replayCmd) options(ctx context.Context, store ask.Endpoint, latest time
 	}
 	tested := slices.IndexFunc(o.Setup.Zones, func(z service.Zone) bool { return z.ID == o.Setup.ZoneID })
 	if tested < 0 {
-		return o, explainCheck(fmt.Errorf("zone %d: %w", o.Setup.ZoneID, service.ErrNotFound))
+		return o, ask.ExplainCheck(fmt.Errorf("zone %d: %w", o.Setup.ZoneID, service.ErrNotFound))
 	}
 	o.Setup.Proposals, err = backtest.Grid{}.Proposals(o.Setup.Zones[tested])
 	return o, err
 }
 
-func (c *replayCmd) validate() error {
+func (c *Command) validate() error {
 	if c.UserZone == 0 && c.IPZone == 0 {
 		return shell.Usagef("name --user-zone, --ip-zone or both")
 	}

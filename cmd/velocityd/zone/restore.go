@@ -1,4 +1,4 @@
-package main
+package zone
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type zoneRestoreCmd struct {
 	Change            uint64 `arg:"" optional:"" name:"audit-id" help:"Id of the change in zone_audit. Without it, the newest changes are listed."`
 	shell.YesFlag     `embed:""`
 	ask.DatabaseFlags `embed:""`
-	becauseFlag       `embed:""`
+	shell.ReasonFlag  `embed:""`
 }
 
 func (zoneRestoreCmd) Help() string {

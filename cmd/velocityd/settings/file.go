@@ -1,4 +1,5 @@
-package main
+// Package settings reads the file of a serving command's settings. It must not know any setting.
+package settings
 
 import (
 	"bytes"

@@ -1,6 +1,7 @@
-package main
+package txn
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 // reportTime is the deadline of a report that reads the database itself.
 const reportTime = 5 * time.Minute
 
-type reportCmd struct {
+// ReportCommand reports on a zone.
+type ReportCommand struct {
 	Zone             int64          `env:"-" required:"" placeholder:"ZONE" help:"Zone to report on."`
 	Since            string         `env:"-" default:"24h" placeholder:"WHEN" help:"Begin: a length before now (2h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z)."`
 	Until            string         `env:"-" placeholder:"WHEN" help:"End, likewise. Left out: now."`
@@ -29,7 +31,7 @@ type reportCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-func (reportCmd) Help() string {
+func (ReportCommand) Help() string {
 	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit.
 With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many
 users in a short time, and the users who were tried from many addresses. Those for whom a success was reported
@@ -45,7 +47,7 @@ Example:
 }
 
 // query returns the question, or a shell.UsageError.
-func (c *reportCmd) query() (q zonereport.Query, err error) {
+func (c *ReportCommand) query() (q zonereport.Query, err error) {
 	q = zonereport.Query{
 		UsersZone: c.UsersZone, AddressesZone: c.AddressesZone, Keys: c.Keys, MostRows: c.MostRows,
 		Spray:   zonereport.Threshold{Least: c.SprayUsers, Within: service.Lasting(time.Duration(c.SprayWithin))},
@@ -57,7 +59,8 @@ func (c *reportCmd) query() (q zonereport.Query, err error) {
 	case q.UsersZone != 0 && q.AddressesZone == 0:
 		q.AddressesZone = c.Zone
 	}
-	if q.Since.Time, q.Until.Time, err = between(c.Since, c.Until); err != nil {
+	q.Since.Time, q.Until.Time, err = shell.ParseInterval(c.Since, cmp.Or(c.Until, "0s"), time.Now())
+	if err != nil {
 		return q, err
 	}
 	if err := q.Validate(); err != nil {
@@ -67,7 +70,7 @@ func (c *reportCmd) query() (q zonereport.Query, err error) {
 }
 
 // Run makes the report and prints it.
-func (c *reportCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *ReportCommand) Run(ctx context.Context, p *shell.Process) error {
 	query, err := c.query()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"errors"
@@ -17,15 +17,15 @@ import (
 	"velocityd/internal/spelling"
 )
 
-// configFlags name the file of settings.
-type configFlags struct {
+// FileFlag names the file of settings.
+type FileFlag struct {
 	Config string `name:"config" env:"VELOCITY_CONFIG" placeholder:"FILE" help:"File of settings in YAML, one a line, such as 'listen: 0.0.0.0:8080': the names are those of the flags below. A flag wins over its variable, and a variable over the file."`
 	file   *settingsFile
 }
 
 // BeforeResolve implements kong's hook that is called when the command line has been read. It reads the file, and
 // lets kong look there for values that neither the command line nor the environment has.
-func (f *configFlags) BeforeResolve(command *kong.Context, p *shell.Process) error {
+func (f *FileFlag) BeforeResolve(command *kong.Context, p *shell.Process) error {
 	f.file = nil
 	path, _ := p.LookupEnv("VELOCITY_CONFIG")
 	flags := command.Flags()
@@ -139,17 +139,17 @@ func (r settingsResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag
 	return nil, nil //nolint:nilnil // tells kong that this resolver has no value
 }
 
-// explain adds to an error of usage the lines of the file from which the flags come that the error names. A nil file
-// adds nothing.
-func (f *settingsFile) explain(err error) error {
-	if f == nil || !errors.As(err, new(shell.UsageError)) {
+// Explain adds to an error of usage the lines of the file from which the flags come that the error names. Without a
+// file it adds nothing.
+func (f *FileFlag) Explain(err error) error {
+	if f.file == nil || !errors.As(err, new(shell.UsageError)) {
 		return err
 	}
 	named := regexp.MustCompile(`--[a-z][a-z-]*`).FindAllString(err.Error(), -1)
 	var places []string
-	for _, s := range f.settings {
+	for _, s := range f.file.settings {
 		if s.isUsed && slices.Contains(named, "--"+s.name) {
-			places = append(places, fmt.Sprintf("%s is in %s line %d", s.name, f.path, s.line))
+			places = append(places, fmt.Sprintf("%s is in %s line %d", s.name, f.file.path, s.line))
 		}
 	}
 	if len(places) == 0 {

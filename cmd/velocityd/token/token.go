@@ -1,4 +1,5 @@
-package main
+// Package token has the commands about the credentials of callers.
+package token
 
 import (
 	"cmp"
@@ -24,13 +25,14 @@ import (
 	"velocityd/service/access"
 )
 
-type tokenCmd struct {
+// Command is token with its commands.
+type Command struct {
 	Create tokenCreateCmd `cmd:"" help:"Make a token, or register a client certificate."`
 	List   tokenListCmd   `cmd:"" help:"List tokens and client certificates, with scopes and last use."`
 	Revoke tokenRevokeCmd `cmd:"" help:"End a token or client certificate for good."`
 }
 
-func (tokenCmd) Help() string {
+func (Command) Help() string {
 	return `Callers of the HTTP interface prove who they are by a token, or by a client certificate whose subject is
 registered here. Both are rows of access_token. Use the account of the schema's owner. zone_audit records changes
 under the token's name.
@@ -274,7 +276,7 @@ type tokenRevokeCmd struct {
 	All               bool   `env:"-" help:"Revoke all live tokens of the name."`
 	shell.YesFlag     `embed:""`
 	ask.DatabaseFlags `embed:""`
-	becauseFlag       `embed:""`
+	shell.ReasonFlag  `embed:""`
 }
 
 func (tokenRevokeCmd) Help() string {
@@ -367,7 +369,7 @@ func printCredentials(w io.Writer, now time.Time, list []access.Credential) {
 	for _, c := range list {
 		scopes, zones := strings.Join(access.ScopeNames(c.Scopes), ","), cmp.Or(c.Caller().ZoneList(), "all")
 		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones,
-			expiryOf(c.ExpiresAt.Time, now),
+			shell.Expiry(c.ExpiresAt.Time, now),
 			shell.InstantOr("never", c.LastUsedAt.Time), shell.InstantOr("", c.CreatedAt.Time), shell.Printable(c.CreatedBy),
 			revocationOf(c))
 	}

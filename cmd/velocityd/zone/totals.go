@@ -1,4 +1,4 @@
-package main
+package zone
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 	"velocityd/service"
 )
 
-// totalsFlags say which spans are counted.
-type totalsFlags struct {
+// TotalsFlags say which spans are counted.
+type TotalsFlags struct {
 	By    string         `env:"-" enum:"hour,day,month" default:"hour" placeholder:"SPAN" help:"Count by hour, day or month, in UTC."`
 	Since shell.Duration `env:"-" placeholder:"LENGTH" help:"Begin so long ago: 24h, 7d. Left out: a day for hours, 30 days for days, 366 days for months."`
 	Until shell.Duration `env:"-" placeholder:"LENGTH" help:"End so long ago."`
 }
 
-// query returns the question, by the clock of this machine.
-func (f totalsFlags) query() service.TotalsQuery {
+// Query returns the question, by the clock of this machine.
+func (f TotalsFlags) Query() service.TotalsQuery {
 	q := service.TotalsQuery{By: service.Span(f.By)}
 	if f.Since > 0 {
 		q.Since.Time = time.Now().Add(-time.Duration(f.Since))
@@ -30,7 +30,7 @@ func (f totalsFlags) query() service.TotalsQuery {
 
 type zoneTotalsCmd struct {
 	ID          int64 `arg:"" help:"The zone's id."`
-	totalsFlags `embed:""`
+	TotalsFlags `embed:""`
 	JSON        bool `name:"json" env:"VELOCITY_JSON" help:"Print the totals as the HTTP interface gives them."`
 	ask.Flags   `embed:""`
 }
@@ -52,37 +52,9 @@ func (c *zoneTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	found, err := store.ZoneTotals(ctx, c.ID, c.query())
+	found, err := store.ZoneTotals(ctx, c.ID, c.Query())
 	if err != nil {
 		return ask.ExplainNoZone(err)
-	}
-	return shell.Print(p.Stdout, c.JSON, found)
-}
-
-type bucketTotalsCmd struct {
-	totalsFlags `embed:""`
-	bucketFlags `embed:""`
-}
-
-func (bucketTotalsCmd) Help() string {
-	return `Needs a zone with totals ('velocityd zone set ID --totals'), which counts attempts from then on. Hours are
-kept for 35 days, days for 400, and months and the numbers of all time for ever.
-
-Example:
-
-  velocityd bucket totals 1 alice --by day`
-}
-
-// Run prints the totals of the bucket.
-func (c *bucketTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
-	store, bucket, err := c.openBucket(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	found, err := store.BucketTotals(ctx, bucket, c.query())
-	if err != nil {
-		return err
 	}
 	return shell.Print(p.Stdout, c.JSON, found)
 }

@@ -1,4 +1,4 @@
-package main
+package token
 
 import (
 	"encoding/json"
@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,8 +52,8 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(c.secret)
 }
 
-// pod returns the environment and the folder of the account in a pod of the cluster.
-func (c *cluster) pod(t *testing.T) (environment, string) {
+// pod returns the look-up of the environment, and the folder of the account in a pod of the cluster.
+func (c *cluster) pod(t *testing.T) (lookupEnv func(string) (string, bool), account string) {
 	t.Helper()
 	server := httptest.NewTLSServer(c)
 	t.Cleanup(server.Close)
@@ -61,21 +62,24 @@ func (c *cluster) pod(t *testing.T) (environment, string) {
 		"token": "account\n", "namespace": "login",
 		"ca.crt": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})),
 	} {
-		writeFile(t, filepath.Join(folder, name), text)
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	at, err := url.Parse(server.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return environment{"KUBERNETES_SERVICE_HOST": at.Hostname(), "KUBERNETES_SERVICE_PORT": at.Port()}, folder
+	env := map[string]string{"KUBERNETES_SERVICE_HOST": at.Hostname(), "KUBERNETES_SERVICE_PORT": at.Port()}
+	return func(name string) (string, bool) { value, ok := env[name]; return value, ok }, folder
 }
 
 func TestSecretOfClusterKeepsItsFirstToken(t *testing.T) {
 	t.Parallel()
 	c := &cluster{t: t}
 	c.secret.Metadata.Version = "1"
-	env, folder := c.pod(t)
-	secret, err := openClusterSecret(env.lookup, folder, "first")
+	lookupEnv, folder := c.pod(t)
+	secret, err := openClusterSecret(lookupEnv, folder, "first")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,23 +102,9 @@ func TestSecretOfClusterKeepsItsFirstToken(t *testing.T) {
 		strings.Contains(err.Error(), first.Reveal()) {
 		t.Errorf("another run in between: %v", err)
 	}
-	if other, err := openClusterSecret(env.lookup, folder, "second"); err != nil {
+	if other, err := openClusterSecret(lookupEnv, folder, "second"); err != nil {
 		t.Error(err)
 	} else if _, err := other.keep(t.Context(), first); err == nil || !strings.Contains(err.Error(), "403") {
 		t.Errorf("another Secret: %v", err)
 	}
-}
-
-func TestASecretOfAClusterNeedsAPod(t *testing.T) {
-	t.Parallel()
-	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
-	pod := environment{
-		"VELOCITY_DSN": env["VELOCITY_DSN"], "KUBERNETES_SERVICE_HOST": "127.0.0.1",
-		"KUBERNETES_SERVICE_PORT": "1",
-	}
-	wantMisuse(t, []misuse{
-		{"token create a --scope check --out-secret s", env, "in a pod of Kubernetes alone"},
-		{"token create a --scope check --out-secret s --out f", env, "leave one out"},
-		{"token create a --scope check --out-secret s", pod, "the account of the pod"},
-	})
 }

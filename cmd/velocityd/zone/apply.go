@@ -1,10 +1,8 @@
-package main
+package zone
 
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,10 +18,10 @@ import (
 const mostZoneBytes = 64 << 20
 
 type zoneApplyCmd struct {
-	File          string `arg:"" help:"YAML or JSON, as 'velocityd zone show' prints it."`
-	shell.YesFlag `embed:""`
-	ask.Flags     `embed:""`
-	becauseFlag   `embed:""`
+	File             string `arg:"" help:"YAML or JSON, as 'velocityd zone show' prints it."`
+	shell.YesFlag    `embed:""`
+	ask.Flags        `embed:""`
+	shell.ReasonFlag `embed:""`
 }
 
 func (zoneApplyCmd) Help() string {
@@ -42,7 +40,7 @@ Example:
 
 // Run shows the changes, asks, and makes them.
 func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
-	text, err := readFile(c.File, mostZoneBytes)
+	text, err := shell.ReadFile(c.File, mostZoneBytes)
 	if err != nil {
 		return shell.UsageError{Err: err}
 	}
@@ -75,20 +73,6 @@ func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	return putZones(ctx, p, store, changes)
-}
-
-// readFile reads a file of at most some bytes.
-func readFile(path string, most int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }() // has only been read
-	text, err := io.ReadAll(io.LimitReader(file, most+1))
-	if int64(len(text)) > most {
-		return nil, fmt.Errorf("%s is longer than %d bytes", path, most)
-	}
-	return text, err
 }
 
 // changesOf returns how zones that are there must change to be as wanted. The error names all zones
@@ -133,7 +117,7 @@ func putZones(ctx context.Context, p *shell.Process, store handlers.Writer, chan
 	}
 	if len(put) > 0 {
 		fmt.Fprintln(p.Stdout, "written:")
-		printZones(p.Stdout, put)
+		Print(p.Stdout, put)
 	}
 	if failed != nil && len(put) < len(changes)-1 {
 		return fmt.Errorf("%w; the zones after it were not written either", failed)

@@ -1,4 +1,4 @@
-package main
+package replay
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"velocityd/cmd/velocityd/replay"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/backtest"
@@ -19,7 +18,7 @@ const (
 )
 
 // logZones returns the zone that a log is tested with, and the other one, which blocks nobody.
-func (c *backtestCmd) logZones() (tested, other service.Zone) {
+func (c *BacktestCommand) logZones() (tested, other service.Zone) {
 	users := service.Zone{
 		ID: logUsers, Description: "users of " + c.SSHD,
 		Keys: service.KeyRule{Kind: service.KeyUsername},
@@ -38,7 +37,7 @@ func (c *backtestCmd) logZones() (tested, other service.Zone) {
 }
 
 // ofLog replays the attempts of a log. All of them passed then.
-func (c *backtestCmd) ofLog(ctx context.Context, p *shell.Process) (result backtest.Result, err error) {
+func (c *BacktestCommand) ofLog(ctx context.Context, p *shell.Process) (result backtest.Result, err error) {
 	if len(c.Rate) == 0 || len(c.Window)+len(c.Period) == 0 {
 		return result, shell.Usagef("--sshd needs --rate, and --window or --period: a log has no zone to take them from")
 	}
@@ -53,7 +52,7 @@ func (c *backtestCmd) ofLog(ctx context.Context, p *shell.Process) (result backt
 		return result, err
 	}
 	defer input.Close()
-	result, err = replay.Run(ctx, input, replay.Options{
+	result, err = Run(ctx, input, Options{
 		Setup: backtest.Setup{
 			ZoneID: tested.ID, Proposals: proposals,
 			Past: backtest.Past{Zones: []service.Zone{tested, other}},

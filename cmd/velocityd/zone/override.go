@@ -1,4 +1,4 @@
-package main
+package zone
 
 import (
 	"context"
@@ -18,13 +18,14 @@ import (
 	"velocityd/service/lint"
 )
 
-type overrideCmd struct {
+// OverrideCommand is override with its commands.
+type OverrideCommand struct {
 	List   overrideListCmd   `cmd:"" help:"List the overrides of a zone, or of all zones."`
 	Set    overrideSetCmd    `cmd:"" help:"Make an exception for a key or a network. It replaces an earlier one."`
 	Delete overrideDeleteCmd `cmd:"" help:"Remove an override."`
 }
 
-func (overrideCmd) Help() string {
+func (OverrideCommand) Help() string {
 	return `An override is an exception from a zone's limit, and a row of zone_override. An override of the exact key
 wins over those of networks, and a longer network over a shorter one. zone_audit records who changes one.
 
@@ -82,11 +83,11 @@ func (c *overrideListCmd) overrides(ctx context.Context, store ask.Endpoint) ([]
 }
 
 type overrideDeleteCmd struct {
-	Zone        int64  `arg:"" help:"Zone of the override."`
-	Override    string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
-	ask.Flags   `embed:""`
-	becauseFlag `embed:""`
-	SameReason  bool `env:"-" help:"Remove the override only if it was made for --reason. Otherwise nothing is removed, and the exit code is 0."`
+	Zone             int64  `arg:"" help:"Zone of the override."`
+	Override         string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
+	ask.Flags        `embed:""`
+	shell.ReasonFlag `embed:""`
+	SameReason       bool `env:"-" help:"Remove the override only if it was made for --reason. Otherwise nothing is removed, and the exit code is 0."`
 }
 
 // Run removes the override and prints it.
@@ -302,10 +303,16 @@ func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {
 	fmt.Fprintln(table, "  zone\tid\tkey or network\taction\texpires\tby\treason")
 	for _, o := range overrides {
 		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o),
-			expiryOf(o.ExpiresAt.Time, now),
+			shell.Expiry(o.ExpiresAt.Time, now),
 			shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 	}
 	_ = table.Flush() // run tells of it
+}
+
+// OverrideText returns an override in words, without its zone. Whether it has expired is told by now.
+func OverrideText(o service.Override, now time.Time) string {
+	return fmt.Sprintf("%d: %s, %s, expires %s, by %s: %s", o.ID, targetOf(o), actionOf(o),
+		shell.Expiry(o.ExpiresAt.Time, now), shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
 }
 
 func targetOf(o service.Override) string {
@@ -326,15 +333,6 @@ func actionOf(o service.Override) string {
 		return fmt.Sprintf("limit %d", o.Rate)
 	}
 	return string(o.Action)
-}
-
-// expiryOf returns when an override or a token ends.
-func expiryOf(at, now time.Time) string {
-	end := shell.InstantOr("never", at)
-	if service.HasExpired(at, now) {
-		return "expired " + end
-	}
-	return end
 }
 
 func isZero[T comparable](named *T) bool {

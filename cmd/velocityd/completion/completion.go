@@ -1,4 +1,5 @@
-package main
+// Package completion completes command lines in shells. It must not know any command.
+package completion
 
 import (
 	"embed"
@@ -11,16 +12,17 @@ import (
 )
 
 // completionScripts has one file for each shell. The scripts hold no names of commands
-// or flags. They run completeCmd, so they are never out of date.
+// or flags. They run WordsCommand, so they are never out of date.
 //
-//go:embed completion
+//go:embed velocityd.*
 var completionScripts embed.FS
 
-type completionCmd struct {
+// Command prints a script that completes.
+type Command struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell that completes: bash, zsh or fish."`
 }
 
-func (completionCmd) Help() string {
+func (Command) Help() string {
 	return `Where to put the script, for one user:
 
   velocityd completion bash > ~/.local/share/bash-completion/completions/velocityd
@@ -31,8 +33,8 @@ For the shell that runs now: source <(velocityd completion bash)`
 }
 
 // Run prints the script.
-func (c *completionCmd) Run(p *shell.Process) error {
-	script, err := completionScripts.ReadFile("completion/velocityd." + c.Shell)
+func (c *Command) Run(p *shell.Process) error {
+	script, err := completionScripts.ReadFile("velocityd." + c.Shell)
 	if err != nil {
 		return fmt.Errorf("read completion script: %w", err)
 	}
@@ -40,15 +42,15 @@ func (c *completionCmd) Run(p *shell.Process) error {
 	return err
 }
 
-// completeCmd is the hidden command that the scripts run.
-type completeCmd struct {
+// WordsCommand is the hidden command that the scripts run.
+type WordsCommand struct {
 	Words []string `arg:"" optional:"" sep:"none" help:"A command line up to the cursor, and the program's name before it."`
 }
 
 // Run prints a line for each word that may replace the last one: the word and, after
 // a tab, what it means. It prints nothing if it knows no such word, for example for a
 // key or a file.
-func (c *completeCmd) Run(app *kong.Kong, p *shell.Process) error {
+func (c *WordsCommand) Run(app *kong.Kong, p *shell.Process) error {
 	if len(c.Words) < 2 {
 		return nil
 	}
