@@ -43,7 +43,7 @@ build: toolchain ## build bin/velocityd, one static binary
 
 # The packages whose tests start no database engine.
 QUICK = ./api ./client ./internal/... ./service/... ./handlers/... ./telemetry ./deploy ./bench/history ./bench/load \
-	./bench/workload ./cmd/velocityd/doctor ./cmd/velocityd/replay ./cmd/velocityd/server
+	./bench/workload ./cmd/velocityd/{doctor,replay,server,settings,token,zone}
 
 .PHONY: check
 check: toolchain ## before each commit, in a minute once built: format, the tests that need no engine, lint with vet

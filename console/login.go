@@ -65,7 +65,7 @@ func (c *console) logIn(w http.ResponseWriter, r *http.Request) {
 
 // refuse shows the page of log-ins again. The log gets err, unless it is nil.
 func (c *console) refuse(w http.ResponseWriter, r *http.Request, status int, fault string, err error) {
-	admission.NoteOf(r.Context()).Refuse(err)
+	admission.LogEntryOf(r.Context()).Refuse(err)
 	c.show(w, r, status, page{Name: "login", Title: "Log in", Content: login{Fault: fault}})
 }
 
@@ -119,7 +119,7 @@ func (c *console) report(ctx context.Context, txn uint64, isKnown bool) {
 
 func (c *console) logOut(w http.ResponseWriter, r *http.Request) {
 	if err := c.readForm(w, r); err != nil {
-		admission.NoteOf(r.Context()).Refuse(err)
+		admission.LogEntryOf(r.Context()).Refuse(err)
 	} else {
 		c.setCookie(w, "", 0)
 	}

@@ -157,7 +157,7 @@ func (v *visit) fail(status int, sentence, do string) error {
 // failBy is fail for an error of the HTTP interface.
 func (v *visit) failBy(err error) error {
 	if errors.Is(err, access.ErrMissingScope) {
-		admission.NoteOf(v.r.Context()).Refuse(err)
+		admission.LogEntryOf(v.r.Context()).Refuse(err)
 	}
 	status := statusOf(err)
 	return v.fail(status, titleOf(status), sentenceOf(err))
@@ -213,7 +213,7 @@ func protected(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		if isEmbedded(r) {
-			admission.NoteOf(r.Context()).Refuse(
+			admission.LogEntryOf(r.Context()).Refuse(
 				fmt.Errorf("%w: a page of another origin asks for a part of itself", api.ErrForeignOrigin))
 			http.Error(w, "This is not for pages of other origins.", http.StatusForbidden)
 			return

@@ -53,7 +53,7 @@ func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 			err = c.readForm(w, r)
 		}
 		if isKnown && err != nil {
-			admission.NoteOf(r.Context()).Refuse(err)
+			admission.LogEntryOf(r.Context()).Refuse(err)
 			const detail = "It was not sent by a page of this console, or it is too long."
 			err = &api.Problem{Title: "This form was not taken", Status: http.StatusForbidden, Detail: detail}
 		}

@@ -58,7 +58,7 @@ func (r backtestRequest) query(zone int64, now time.Time) (q backtest.Query, err
 		if given.text == nil {
 			continue
 		}
-		at, ok := instant(*given.text)
+		at, ok := parseInstant(*given.text)
 		if !ok || at.IsZero() {
 			return q, problem.InvalidAt("/"+name, "must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z")
 		}
@@ -91,7 +91,7 @@ func (s *server) beginBacktest(x *exchange, zoneID int64) error {
 	}
 	var job backtest.Job
 	if err := s.change(x, func(ctx context.Context) error {
-		job, err = s.Backtests.Begin(ctx, query, principal, s.holder(x))
+		job, err = s.Backtests.Begin(ctx, query, principal, s.shareKeyOf(x))
 		return err
 	}); err != nil {
 		return problem.NotFound(err, noZone(zoneID))

@@ -114,14 +114,14 @@ func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 		return err
 	}
 	connection := http.NewResponseController(x.Response())
-	_ = connection.SetReadDeadline(time.Now().Add(bodyPace)) // on an error the server's deadline holds
+	_ = connection.SetReadDeadline(time.Now().Add(largeBodyTimeout)) // on an error the server's deadline holds
 	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
 	if _, err := body.ReadFrom(rest); err != nil {
 		return bodyError(err) // the deadline stays: net/http may read the rest
 	}
 	_ = connection.SetReadDeadline(time.Time{}) // the server sets one for the next request
 	if x.slotTimer.Stop() {
-		x.slotTimer.Reset(slotTime)
+		x.slotTimer.Reset(slotHold)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (s *server) postCheck(x *exchange) error {
 	if asked.Check.AttemptID, err = attemptID(x.Request().Header, asked.Check.AttemptID); err != nil {
 		return err
 	}
-	if err := x.caller.MayAsk(asked.Check); err != nil {
+	if err := x.caller.MayCheck(asked.Check); err != nil {
 		return pointAtFault(asked, err)
 	}
 	decisions, err := s.decide(x, []service.Check{asked.Check})
@@ -72,7 +72,7 @@ func (s *server) postChecks(x *exchange) error {
 	for i := range asked {
 		q := &asked[i]
 		if q.Fault == nil {
-			q.Fault = pointAtFault(*q, x.caller.MayAsk(q.Check))
+			q.Fault = pointAtFault(*q, x.caller.MayCheck(q.Check))
 		}
 		if q.Fault == nil {
 			checks[i] = q.Check // the Limiter does not ask the store about an empty one
@@ -111,12 +111,12 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 	if err == nil && s.InProcess && len(decisions) == 1 {
 		return decisions, decisions[0].Err
 	}
-	return decisions, s.ofWhole(err)
+	return decisions, s.callError(err)
 }
 
-// ofWhole returns err if a whole call may fail with it, whatever was asked in it. Any other
-// error becomes an internal fault: the caller must not see its text, unless it is in this process.
-func (s *server) ofWhole(err error) error {
+// callError returns err if a whole call may fail with it. Any other error becomes an internal fault: the caller must
+// not see its text, unless it is in this process.
+func (s *server) callError(err error) error {
 	isOfWhole := errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) ||
 		errors.Is(err, service.ErrForbidden)
 	if err == nil || s.InProcess || isOfWhole {
@@ -128,7 +128,7 @@ func (s *server) ofWhole(err error) error {
 // pointAtFault makes err point at the bucket and the member that are wrong, if err
 // names them. If the caller's scopes do not hold in the zone of a bucket, the zone is wrong.
 func pointAtFault(q strictjson.CheckRequest, err error) error {
-	lack, about := new(admission.LackError), new(service.BucketError)
+	lack, about := new(admission.ScopeError), new(service.BucketError)
 	switch {
 	case errors.As(err, &lack):
 		err = problem.NewAt(access.ErrMissingScope, "/zone_id", lack.Error())

@@ -41,14 +41,14 @@ const maxRequestID = 64
 type exchange struct {
 	echo.Context
 	id        string
-	caller    admission.Asker
-	template  string // of the path by a door; "" if none has answered
-	asked     admission.Asked
+	caller    admission.Caller
+	template  string // of the path by a mounted handler; "" if none has answered
+	asked     admission.Request
 	attrs     []slog.Attr // attributes of the log line that the handler has added
 	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
 	freeSlot  func()      // gives the slot back at once
 	server    *server
-	held      string // see holder
+	shareKey  string // see shareKeyOf
 	bodyBytes int    // of the body or the answer, counted in memory
 	isBroken  bool   // the answer has broken off, and only the end of its connection can say so
 	// fields are the values of the answer's header. They lie in room, which belongs to
@@ -70,8 +70,8 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		x.fields = x.room[:0]
 		x.set(fieldRequestID, x.id)
 		err := s.recovered(next, x)
-		x.leaveSlot(err)
-		x.leaveMemory()
+		x.releaseSlot(err)
+		x.releaseMemory()
 		var answer api.Problem
 		if err != nil {
 			answer = refuse(x, err)
@@ -79,7 +79,7 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		s.log(x, time.Since(began), answer, err)
 		if s.Observe != nil {
 			s.Observe(c.Request().Context(), Observed{
-				Method: c.Request().Method, Route: x.route(), Status: c.Response().Status, Refused: x.refusedUnasked(answer),
+				Method: c.Request().Method, Route: x.route(), Status: c.Response().Status, Refused: x.uncountedRefusal(answer),
 				Err: problem.Cause(err),
 			})
 		}
@@ -177,8 +177,8 @@ func (x *exchange) respondJSON(status int, contentType string, value any) error 
 // the request back first, so that a caller that reads slowly does not keep it. It must not
 // be given a copy of a body that is the same for all requests.
 func (x *exchange) respond(status int, contentType string, body []byte) {
-	x.leaveSlot(nil)
-	wire.Hurry(x.Response())
+	x.releaseSlot(nil)
+	wire.SetAnswerDeadline(x.Response())
 	x.set(fieldContentType, contentType)
 	x.set(fieldContentLength, strconv.Itoa(len(body)))
 	x.Response().WriteHeader(status)

@@ -18,9 +18,9 @@ const exportPageTimeout = 10 * time.Second
 // exportTxns answers with all txns of a query, page by page. It is recorded first. If a page can not be read, the
 // answer ends as its form allows, and never as if it were whole.
 func (s *server) exportTxns(x *exchange, query service.HistoryQuery, form string) error {
-	e := ndjson()
+	e := ndjsonForm()
 	if form == formCSV {
-		e = commas()
+		e = csvForm()
 	}
 	w := &stream{x: x, media: e.media, file: e.file}
 	if err := refuseOldHTTP(x.Request()); err != nil {
@@ -55,7 +55,7 @@ func (s *server) sendAll(w *stream, e txnForm, query service.HistoryQuery) error
 	defer cancel()
 	query.Limit = service.MaxHistoryPage
 	part := bytes.NewBuffer(e.head)
-	for page, err := range service.Pages(ctx, pageLimited{s.Reader, s.patience(exportPageTimeout)}, query) {
+	for page, err := range service.Pages(ctx, pageLimited{s.Reader, s.timeout(exportPageTimeout)}, query) {
 		if err != nil {
 			return s.breakOff(w, e.end, err)
 		}

@@ -23,7 +23,7 @@ const (
 	pathGate      = "/v1/gate"
 	pathNamed     = "/gate/:name"
 	pathBelowName = "/gate/:name/*"
-	// pathGateOutcome is no gate: its answer lets nobody pass.
+	// pathGateOutcome is no gate: no attempt passes by its answer.
 	pathGateOutcome = "/gate/:name/outcome"
 )
 
@@ -128,7 +128,7 @@ func readGateBody(x *exchange) ([]byte, error) {
 
 // answerGate decides the check and answers by the status.
 func (s *server) answerGate(x *exchange, asked gate.Question) error {
-	if err := x.caller.MayAsk(asked.Check); err != nil {
+	if err := x.caller.MayCheck(asked.Check); err != nil {
 		return err
 	}
 	decisions, err := s.decide(x, []service.Check{asked.Check})
@@ -173,7 +173,7 @@ func unansweredGate(x *exchange, answer gate.Answer, err error) error {
 
 // allowGate answers that the attempt may go ahead.
 func (x *exchange) allowGate(status int) {
-	wire.Hurry(x.Response())
+	wire.SetAnswerDeadline(x.Response())
 	x.set(fieldCacheControl, "no-store")
 	if status == http.StatusOK {
 		x.set(fieldContentLength, "0")

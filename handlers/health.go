@@ -69,7 +69,7 @@ func (s *server) showMetrics(x *exchange) error {
 		return err
 	}
 	defer leave()
-	wire.Hurry(x.Response())
+	wire.SetAnswerDeadline(x.Response())
 	s.Metrics.ServeHTTP(x.Response(), x.Request())
 	return nil
 }

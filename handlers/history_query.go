@@ -125,9 +125,9 @@ func (h *historyRequest) setTypes(given []string) error {
 func (h *historyRequest) set(name, text string) (err error) {
 	switch name {
 	case paramBlocked:
-		h.Blocked, err = truth(name, text)
+		h.Blocked, err = parseBool(name, text)
 	case paramWouldBlock:
-		h.WouldBlock, err = truth(name, text)
+		h.WouldBlock, err = parseBool(name, text)
 	case paramOutcome:
 		h.Outcome, err = outcomeNamed(text)
 	case paramAttempt:
@@ -137,9 +137,9 @@ func (h *historyRequest) set(name, text string) (err error) {
 				fmt.Sprintf("attempt_id must be 1 to %d printable ASCII characters.", service.MaxAttemptIDLength))
 		}
 	case paramSince:
-		h.Since, err = bound(name, text)
+		h.Since, err = parseBound(name, text)
 	case paramUntil:
-		h.Until, err = bound(name, text)
+		h.Until, err = parseBound(name, text)
 	case paramOrder:
 		h.Order = service.HistoryOrder(text)
 		if h.Order != service.NewestFirst && h.Order != service.OldestFirst {
@@ -155,7 +155,7 @@ func (h *historyRequest) set(name, text string) (err error) {
 			err = problem.Invalid(fmt.Sprintf("%s must be an id, a whole number up to %d.", name, uint64(math.MaxUint64)))
 		}
 	case paramOthers:
-		others, wrong := truth(name, text)
+		others, wrong := parseBool(name, text)
 		h.WithOthers, err = others != nil && *others, wrong
 	case paramFormat:
 		h.form = text
@@ -185,7 +185,7 @@ func (h *historyRequest) finish(hasBefore, hasAfter bool) error {
 	return h.Validate()
 }
 
-func truth(name, text string) (*bool, error) {
+func parseBool(name, text string) (*bool, error) {
 	switch text {
 	case "true", "false":
 		is := text == "true"
@@ -207,9 +207,9 @@ func outcomeNamed(name string) (*service.Outcome, error) {
 	return &outcome, nil
 }
 
-// bound reads one end of an interval of time.
-func bound(name, text string) (time.Time, error) {
-	at, ok := instant(text)
+// parseBound reads one end of an interval of time.
+func parseBound(name, text string) (time.Time, error) {
+	at, ok := parseInstant(text)
 	if !ok || at.IsZero() {
 		return time.Time{},
 			problem.Invalid(name + " must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z; a + in it is written %2B.")

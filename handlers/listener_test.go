@@ -171,7 +171,7 @@ func TestAdminListenerLeavesOnlyCallsToFirst(t *testing.T) {
 		"/v1/attempts/:id/outcome", "/v1/caller", "/v1/check", "/v1/checks", "/v1/events/schema", "/v1/gate", "/v1/outcomes",
 		"/v1/txns/:id/outcome",
 	}
-	routed := func(i *Interface) (paths []string) {
+	routed := func(i *API) (paths []string) {
 		for _, route := range i.echo.Routes() {
 			paths = append(paths, route.Path)
 		}

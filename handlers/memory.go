@@ -8,8 +8,8 @@ import (
 	"velocityd/service"
 )
 
-// MostOfACall is how many bytes one call may need in memory: those of the longest body, and of its answer.
-const MostOfACall = 4 << 20
+// MaxCallBytes is how many bytes one call may need in memory: those of the longest body, and of its answer.
+const MaxCallBytes = 4 << 20
 
 // takeMemory counts so many bytes for x, unless more are counted for it already. A
 // body counts by the length that its header announces, from before it is read until its
@@ -25,7 +25,7 @@ func (x *exchange) takeMemory(length int64) error {
 	if length <= firstBuffer || x.server.bodies.Most == 0 || more <= 0 {
 		return nil
 	}
-	if err := x.server.bodies.Take(x.server.holder(x), more); err != nil {
+	if err := x.server.bodies.Take(x.server.shareKeyOf(x), more); err != nil {
 		x.set(fieldConnection, "close")
 		return fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}
@@ -33,10 +33,10 @@ func (x *exchange) takeMemory(length int64) error {
 	return nil
 }
 
-// leaveMemory takes back the bytes that were counted for x.
-func (x *exchange) leaveMemory() {
+// releaseMemory takes back the bytes that were counted for x.
+func (x *exchange) releaseMemory() {
 	if x.bodyBytes > 0 {
-		x.server.bodies.GiveBack(x.server.holder(x), x.bodyBytes)
+		x.server.bodies.GiveBack(x.server.shareKeyOf(x), x.bodyBytes)
 		x.bodyBytes = 0
 	}
 }

@@ -152,7 +152,7 @@ func (s *server) report(x *exchange, reports []service.Report) ([]error, error) 
 	if err == nil && s.InProcess && len(errs) == 1 { // as in decide
 		return errs, errs[0]
 	}
-	return errs, s.ofWhole(err)
+	return errs, s.callError(err)
 }
 
 // report returns the request as a service.Report, or an error that points at the

@@ -159,7 +159,7 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 	}
 	wanted, err = request.override(zoneID, rule)
 	if !s.Auth.IsOpen() {
-		wanted.CreatedBy = "" // it is the caller, who has proved who he is
+		wanted.CreatedBy = "" // it is the name of the credential
 	}
 	return wanted, err
 }
@@ -212,8 +212,7 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	return o, problem.PointAtField(o.Validate())
 }
 
-// limits refuses an override whose action is limit without a rate, and one of another action with what belongs to
-// limits.
+// limits refuses an override whose action is limit without a rate, and one of another action with a member of limits.
 func (r overrideRequest) limits() error {
 	switch limit := *r.Action == service.OverrideLimit; {
 	case limit && r.Rate == nil:
@@ -229,7 +228,7 @@ func (r overrideRequest) limits() error {
 }
 
 func expiry(text string) (time.Time, error) {
-	at, ok := instant(text)
+	at, ok := parseInstant(text)
 	if !ok {
 		return time.Time{},
 			problem.InvalidField("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
@@ -237,8 +236,8 @@ func expiry(text string) (time.Time, error) {
 	return at, problem.PointAtField(service.ValidateExpiry(at))
 }
 
-// instant reads an instant by RFC 3339. It cuts off parts of a microsecond, because the store does.
-func instant(text string) (at time.Time, ok bool) {
+// parseInstant reads an instant by RFC 3339. It cuts off parts of a microsecond, because the store does.
+func parseInstant(text string) (at time.Time, ok bool) {
 	// time.Parse also accepts an hour of one digit, and a comma.
 	shape := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 	at, err := time.Parse(time.RFC3339, text)

@@ -42,7 +42,7 @@ func (p *piped) dial() *handlerstest.Line {
 	return handlerstest.NewLine(caller)
 }
 
-// end ends the server. For a while net/http lingers with callers whom it has cut off.
+// end ends the server. For a while net/http lingers with callers that it has cut off.
 func (p *piped) end() {
 	close(p.pipes)
 	_ = p.server.Close()
@@ -58,9 +58,9 @@ func TestSlowBodyIsToldItWasSlow(t *testing.T) {
 	}{
 		"small":   {head + "Content-Length: 99\r\n\r\n{", bodyTimeout},
 		"chunked": {head + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", bodyTimeout},
-		"large":   {head + fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody+1), bodyPace},
+		"large":   {head + fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody+1), largeBodyTimeout},
 		"large, in all": {head + "Transfer-Encoding: chunked\r\n\r\n" +
-			fmt.Sprintf("%x\r\n%s\r\n", smallBody+1, strings.Repeat(" ", smallBody+1)), bodyPace},
+			fmt.Sprintf("%x\r\n%s\r\n", smallBody+1, strings.Repeat(" ", smallBody+1)), largeBodyTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}),

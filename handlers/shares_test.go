@@ -37,7 +37,7 @@ func (g guarded) begin(t *testing.T, method, path, body string, headers []string
 	return response.StatusCode, string(told)
 }
 
-// TestOneCredentialKeepsNoOtherOut has a caller hold all that he gets, and then another one.
+// TestOneCredentialKeepsNoOtherOut has a caller hold all that it gets, and then another one.
 func TestOneCredentialKeepsNoOtherOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -116,7 +116,7 @@ func TestReportsOfTwoCredentialsRunSideBySide(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesKeepNoOtherCredentialOut has a caller who sends many bodies, none to its end.
+// TestSlowBodiesKeepNoOtherCredentialOut has a caller that sends many bodies, none to its end.
 func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -125,7 +125,7 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 	}{
 		"large ones": {smallBody + 1, 2, "of the 4 large bodies that are allowed at once, this caller has its share, 2"},
 		"many": {
-			smallBody, MostOfACall / smallBody,
+			smallBody, MaxCallBytes / smallBody,
 			"bytes of bodies and answers in memory that are allowed at once, this caller has its share",
 		},
 	} {
@@ -138,9 +138,9 @@ func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 				s := newServer(Options{
 					Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: service.At(time.Now())}),
 						service.LimiterOptions{Timeout: time.Minute}),
-					Auth: Auth{Admission: admission.Admission{Callers: cache, Txns: memory.New()}}, MaxBodyBytes: 2 * MostOfACall,
+					Auth: Auth{Admission: admission.Admission{Callers: cache, Txns: memory.New()}}, MaxBodyBytes: 2 * MaxCallBytes,
 				})
-				s.slots = newSlots(4)
+				s.slots = newBodySlots(4)
 				pipes := servePipes(s.serve(s.routeCalls), wire.Options{})
 				defer pipes.end()
 				tokens := map[string]access.Token{}

@@ -18,30 +18,30 @@ import (
 // checks of 8 buckets each fit in. Decoding them mostly takes 0.3 ms.
 const smallBody = 64 << 10
 
-// bodyPace is the longest time that the rest of a large body may take once its
+// largeBodyTimeout is the longest time that the rest of a large body may take once its
 // request has a slot. A slow sender would keep the slot from others.
-const bodyPace = 3 * time.Second
+const largeBodyTimeout = 3 * time.Second
 
-// slotTime is how long a request keeps its slot after its body was read. A
+// slotHold is how long a request keeps its slot after its body was read. A
 // request that takes longer waits for the database, not for a core, so the slot
 // is freed.
-const slotTime = 100 * time.Millisecond
+const slotHold = 100 * time.Millisecond
 
-// slotPatience is the longest wait for a slot. A refused caller would retry after
+// slotTimeout is the longest wait for a slot. A refused caller would retry after
 // one second anyway. Waiting costs nothing, because the body is not read. It also
 // slows callers that retry at once.
-const slotPatience = service.BusyRetryAfter
+const slotTimeout = service.BusyRetryAfter
 
 // defaultSlots returns one slot for every two cores, so that large bodies are
 // never decoded on all of many cores, and at least four: two for one caller, so that one
 // of its bodies can be decoded while another request waits for the database.
 func defaultSlots() int { return max(runtime.GOMAXPROCS(0)/2, 4) }
 
-// slots bound how many requests with a large body are worked on at once. A
+// bodySlots bound how many requests with a large body are worked on at once. A
 // request keeps its slot from before its body is read until its answer is ready,
-// or until slotTime after its body was read. So the decoding of large bodies
+// or until slotHold after its body was read. So the decoding of large bodies
 // leaves cores to small requests, and large bodies do not fill the memory.
-type slots struct {
+type bodySlots struct {
 	*shares.Pool[string] // requests that wait are served in turn
 	waiting              atomic.Int64
 
@@ -49,15 +49,17 @@ type slots struct {
 	kept time.Duration // moving average of how long a slot is kept
 }
 
-func newSlots(n int) *slots { return &slots{Pool: shares.NewHalves[string](n, "large bodies")} }
+func newBodySlots(n int) *bodySlots {
+	return &bodySlots{Pool: shares.NewHalves[string](n, "large bodies")}
+}
 
 // wait takes a slot, to be given back with giveBack. It waits for up to
-// slotPatience. The error wraps service.ErrBusy.
-func (s *slots) wait(parent context.Context, holder string) error {
-	ctx, cancel := context.WithTimeout(parent, slotPatience)
+// slotTimeout. The error wraps service.ErrBusy.
+func (s *bodySlots) wait(parent context.Context, shareKey string) error {
+	ctx, cancel := context.WithTimeout(parent, slotTimeout)
 	defer cancel()
 	s.waiting.Add(1)
-	err := s.Wait(ctx, holder)
+	err := s.Wait(ctx, shareKey)
 	waiting := s.waiting.Add(-1) + 1
 	switch {
 	case err == nil:
@@ -73,7 +75,7 @@ func (s *slots) wait(parent context.Context, holder string) error {
 }
 
 // giveBack gives a slot back that was taken at since.
-func (s *slots) giveBack(since time.Time, holder string) {
+func (s *bodySlots) giveBack(since time.Time, shareKey string) {
 	took := time.Since(since)
 	s.mu.Lock()
 	if s.kept == 0 {
@@ -81,13 +83,13 @@ func (s *slots) giveBack(since time.Time, holder string) {
 	}
 	s.kept += (took - s.kept) / 8
 	s.mu.Unlock()
-	s.GiveBack(holder, 1)
+	s.GiveBack(shareKey, 1)
 }
 
 // takeSlot takes a slot that x keeps until it has its answer, or refuses x.
 func (s *server) takeSlot(x *exchange, rest io.Reader) error {
-	holder := s.holder(x)
-	if err := s.slots.wait(x.Request().Context(), holder); err != nil {
+	shareKey := s.shareKeyOf(x)
+	if err := s.slots.wait(x.Request().Context(), shareKey); err != nil {
 		// A caller that sent "Expect: 100-continue" has not sent its body yet.
 		if r := x.Request(); r.Header.Get("Expect") == "" || r.ContentLength < 0 {
 			// Other callers may not look for an answer before they have sent all. To
@@ -97,20 +99,20 @@ func (s *server) takeSlot(x *exchange, rest io.Reader) error {
 		return err
 	}
 	since := time.Now()
-	x.freeSlot = func() { s.slots.giveBack(since, holder) }
-	x.slotTimer = time.AfterFunc(bodyPace+slotTime, x.freeSlot)
+	x.freeSlot = func() { s.slots.giveBack(since, shareKey) }
+	x.slotTimer = time.AfterFunc(largeBodyTimeout+slotHold, x.freeSlot)
 	return nil
 }
 
-// leaveSlot gives back the slot of x, if it still has one. err is the error that x
+// releaseSlot gives back the slot of x, if it still has one. err is the error that x
 // ends with, or nil.
-func (x *exchange) leaveSlot(err error) {
+func (x *exchange) releaseSlot(err error) {
 	switch {
 	case x.slotTimer == nil || !x.slotTimer.Stop(): // it never had one, or the timer has given it back
 	case errors.Is(err, service.ErrBusy):
 		// The service is busy: it would also refuse the next large body after decoding
 		// it. So the slot stays taken for a while.
-		x.slotTimer.Reset(slotPatience)
+		x.slotTimer.Reset(slotTimeout)
 	default:
 		x.freeSlot()
 	}

@@ -15,18 +15,18 @@ import (
 	"velocityd/tools/handlerstest"
 )
 
-// house is a server with one slot for a large body, in a bubble's time.
-type house struct{ *piped }
+// slotServer is a server with one slot for a large body, in a bubble's time.
+type slotServer struct{ *piped }
 
-// inHouse serves f. A check of "panics", "fails" or "comes too late" ends so; one of
+// withOneSlot serves f. A check of "panics", "fails" or "comes too late" ends so; one of
 // "waits" waits for long.
-func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
+func withOneSlot(t *testing.T, f func(t *testing.T, h *slotServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			switch checks[0].Buckets[0].Key {
 			case "waits":
-				time.Sleep(10 * slotTime) // of the bubble's time
+				time.Sleep(10 * slotHold) // of the bubble's time
 			case "panics":
 				panic("as asked")
 			case "fails":
@@ -37,22 +37,22 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 			return fixed(service.Decision{CheckedAt: service.At(time.Now())})(ctx, checks)
 		})
 		s := newServer(Options{Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})})
-		s.slots = newSlots(1)
-		h := &house{servePipes(s.serve(s.routeCalls), wire.Options{})}
+		s.slots = newBodySlots(1)
+		h := &slotServer{servePipes(s.serve(s.routeCalls), wire.Options{})}
 		defer h.end()
 		f(t, h)
 	})
 }
 
-func (h *house) dial(t *testing.T) *houseCaller {
+func (h *slotServer) dial(t *testing.T) *slotCaller {
 	t.Helper()
-	c := &houseCaller{h.piped.dial()}
+	c := &slotCaller{h.piped.dial()}
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
-// houseCaller is a connection.
-type houseCaller struct{ *handlerstest.Line }
+// slotCaller is a connection.
+type slotCaller struct{ *handlerstest.Line }
 
 // large is a question about a key that is long enough to need a slot.
 func large(key string) string {
@@ -60,7 +60,7 @@ func large(key string) string {
 }
 
 // tells sends a request and returns its status.
-func (c *houseCaller) tells(t *testing.T, request string) int {
+func (c *slotCaller) tells(t *testing.T, request string) int {
 	t.Helper()
 	got, err := c.Ask(request)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *houseCaller) tells(t *testing.T, request string) int {
 }
 
 // fill takes the slot, until its caller ends.
-func (h *house) fill(t *testing.T) *houseCaller {
+func (h *slotServer) fill(t *testing.T) *slotCaller {
 	t.Helper()
 	within := h.dial(t)
 	within.begin()
@@ -79,20 +79,20 @@ func (h *house) fill(t *testing.T) *houseCaller {
 }
 
 // begin sends all of a request with a large body but its end.
-func (c *houseCaller) begin() {
+func (c *slotCaller) begin() {
 	request := handlerstest.Asks("/v1/checks", large("alice"))
 	go func() { _, _ = io.WriteString(c, request[:len(request)-1]) }()
 }
 
 // end sends that, and returns the status of the answer.
-func (c *houseCaller) end(t *testing.T) int {
+func (c *slotCaller) end(t *testing.T) int {
 	t.Helper()
 	return c.tells(t, " ")
 }
 
-func TestFullHouseRefusesLargeBodyUnread(t *testing.T) {
+func TestLargeBodyWithoutSlotIsRefusedUnread(t *testing.T) {
 	t.Parallel()
-	inHouse(t, func(t *testing.T, h *house) {
+	withOneSlot(t, func(t *testing.T, h *slotServer) {
 		within := h.fill(t)
 		began := time.Now()
 		outside := h.dial(t)
@@ -102,11 +102,11 @@ func TestFullHouseRefusesLargeBodyUnread(t *testing.T) {
 			got.Header.Get("Retry-After") != "1" {
 			t.Errorf("got %+v %v, want a Retry-After, and not to be asked for the body", got, err)
 		}
-		if waited := time.Since(began); waited != slotPatience {
-			t.Errorf("refused after %s, want %s", waited, slotPatience)
+		if waited := time.Since(began); waited != slotTimeout {
+			t.Errorf("refused after %s, want %s", waited, slotTimeout)
 		}
 		if got := within.end(t); got != http.StatusOK {
-			t.Errorf("who had the slot was told %d", got)
+			t.Errorf("the caller with the slot got %d", got)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func TestRefusedWriterReadsAnswerAndKeepsConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inHouse(t, func(t *testing.T, h *house) {
+			withOneSlot(t, func(t *testing.T, h *slotServer) {
 				within, outside := h.fill(t), h.dial(t)
 				if got := outside.tells(t, request); got != http.StatusServiceUnavailable {
 					t.Errorf("got %d while there was no slot", got)
@@ -134,9 +134,9 @@ func TestRefusedWriterReadsAnswerAndKeepsConnection(t *testing.T) {
 	}
 }
 
-func TestSmallBodiesPassAFullHouse(t *testing.T) {
+func TestSmallBodiesNeedNoSlot(t *testing.T) {
 	t.Parallel()
-	inHouse(t, func(t *testing.T, h *house) {
+	withOneSlot(t, func(t *testing.T, h *slotServer) {
 		within := h.fill(t)
 		began, outside := time.Now(), h.dial(t)
 		lone, several := bucketJSON(1, "alice"), `{"checks":[`+bucketJSON(1, "alice")+`]}`
@@ -159,16 +159,16 @@ func TestSmallBodiesPassAFullHouse(t *testing.T) {
 
 func TestWaitingCallersGetSlotsInTurn(t *testing.T) {
 	t.Parallel()
-	inHouse(t, func(t *testing.T, h *house) {
+	withOneSlot(t, func(t *testing.T, h *slotServer) {
 		within := h.fill(t)
-		var waiting []*houseCaller
+		var waiting []*slotCaller
 		for range 3 {
 			next := h.dial(t)
 			next.begin()
 			synctest.Wait()
 			waiting = append(waiting, next)
 		}
-		for _, next := range append([]*houseCaller{within}, waiting...) {
+		for _, next := range append([]*slotCaller{within}, waiting...) {
 			if got := next.end(t); got != http.StatusOK {
 				t.Errorf("got %d", got)
 			}
@@ -204,7 +204,7 @@ func TestSlotIsGivenBackHoweverRequestEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inHouse(t, func(t *testing.T, h *house) {
+			withOneSlot(t, func(t *testing.T, h *slotServer) {
 				c := h.dial(t)
 				switch {
 				case test.leaves:
@@ -225,25 +225,25 @@ func TestSlotIsGivenBackHoweverRequestEnds(t *testing.T) {
 	}
 }
 
-func TestUselessLargeBodyDelaysReadingTheNext(t *testing.T) {
+func TestLargeBodyOfABusyServiceDelaysTheNext(t *testing.T) {
 	t.Parallel()
-	inHouse(t, func(t *testing.T, h *house) {
+	withOneSlot(t, func(t *testing.T, h *slotServer) {
 		if got := h.dial(t).tells(
 			t, handlerstest.Asks("/v1/checks", large("comes too late"))); got != http.StatusServiceUnavailable {
 			t.Fatalf("got %d, want 503", got)
 		}
-		time.Sleep(slotPatience / 2) // of the bubble's time
+		time.Sleep(slotTimeout / 2) // of the bubble's time
 		began := time.Now()
 		if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("alice"))); got != http.StatusOK {
 			t.Errorf("the next one got %d", got)
 		}
-		if waited := time.Since(began); waited != slotPatience/2 {
-			t.Errorf("the next one waited for %s, want %s", waited, slotPatience/2)
+		if waited := time.Since(began); waited != slotTimeout/2 {
+			t.Errorf("the next one waited for %s, want %s", waited, slotTimeout/2)
 		}
 	})
 }
 
-func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
+func TestSlowCallerLosesItsSlot(t *testing.T) {
 	t.Parallel()
 	// Answered by more than a buffer holds.
 	many := strings.Repeat(bucketJSON(1, "alice")+",", 200) + large("alice")[len(`{"checks":[`):]
@@ -253,10 +253,10 @@ func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inHouse(t, func(t *testing.T, h *house) {
+			withOneSlot(t, func(t *testing.T, h *slotServer) {
 				handlerstest.MustWrite(t, h.dial(t), request)
 				synctest.Wait()
-				time.Sleep(bodyPace) // of the bubble's time
+				time.Sleep(largeBodyTimeout) // of the bubble's time
 				began := time.Now()
 				if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("bob"))); got != http.StatusOK ||
 					time.Since(began) > 0 {
@@ -269,25 +269,25 @@ func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 
 func TestCallerAwaitingAnswerKeepsNoSlotFromOthers(t *testing.T) {
 	t.Parallel()
-	inHouse(t, func(t *testing.T, h *house) {
+	withOneSlot(t, func(t *testing.T, h *slotServer) {
 		waits := h.dial(t)
 		handlerstest.MustWrite(t, waits, handlerstest.Asks("/v1/checks", large("waits")))
 		synctest.Wait()
 		began := time.Now()
 		if got := h.dial(t).tells(t, handlerstest.Asks("/v1/checks", large("alice"))); got != http.StatusOK ||
-			time.Since(began) != slotTime {
-			t.Errorf("another one got %d after %s, want 200 after %s", got, time.Since(began), slotTime)
+			time.Since(began) != slotHold {
+			t.Errorf("another one got %d after %s, want 200 after %s", got, time.Since(began), slotHold)
 		}
 		if got, err := waits.Answer(); err != nil || got.Status != http.StatusOK {
-			t.Errorf("who waits got %+v %v", got, err)
+			t.Errorf("the waiting caller got %+v %v", got, err)
 		}
 	})
 }
 
-func TestSlotlessCallerIsToldWhenQueueAheadClears(t *testing.T) {
+func TestRefusedCallerIsToldWhenTheQueueAheadEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newSlots(4) // two for one caller
+		p := newBodySlots(4) // two for one caller
 		for range 2 {
 			if err := p.wait(t.Context(), "a"); err != nil {
 				t.Fatal(err)
@@ -321,7 +321,7 @@ func TestSlotlessCallerIsToldWhenQueueAheadClears(t *testing.T) {
 func TestCallerLeavingSlotQueueIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newSlots(1)
+		p := newBodySlots(1)
 		if err := p.wait(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}

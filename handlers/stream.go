@@ -29,11 +29,11 @@ const (
 // takePlace takes a place of the caller among answers that last, to be given back by leave. The error is of the given
 // kind.
 func (s *server) takePlace(x *exchange, among *shares.Pool[string], kind error) (leave func(), err error) {
-	holder := s.holder(x)
-	if err := among.Take(holder, 1); err != nil {
+	shareKey := s.shareKeyOf(x)
+	if err := among.Take(shareKey, 1); err != nil {
 		return nil, fmt.Errorf("%w: %w", kind, err)
 	}
-	return func() { among.GiveBack(holder, 1) }, nil
+	return func() { among.GiveBack(shareKey, 1) }, nil
 }
 
 const (
@@ -49,13 +49,13 @@ type stream struct {
 	hasBegun bool
 }
 
-// refuseOldHTTP refuses a stream to a caller who could not tell one that broke off from a whole one.
+// refuseOldHTTP refuses a stream to a caller that could not tell one that broke off from a whole one.
 func refuseOldHTTP(r *http.Request) error {
 	if r.ProtoAtLeast(1, 1) {
 		return nil
 	}
-	return problem.Invalid("A stream needs HTTP/1.1 or newer: in HTTP/1.0 nobody can tell an answer that broke off from " +
-		"a whole one. A proxy in between may speak HTTP/1.0 (nginx does without proxy_http_version 1.1).")
+	return problem.Invalid("A stream needs HTTP/1.1 or newer: in HTTP/1.0 an answer that broke off looks like a whole " +
+		"one. A proxy in between may speak HTTP/1.0 (nginx does without proxy_http_version 1.1).")
 }
 
 func (w *stream) begin() {
@@ -66,7 +66,7 @@ func (w *stream) begin() {
 	if w.file != "" {
 		w.x.set(fieldDisposition, `attachment; filename="`+w.file+`"`)
 	}
-	wire.BePatient(w.x.Response())
+	wire.SetPartDeadline(w.x.Response())
 	w.x.Response().WriteHeader(http.StatusOK)
 }
 
@@ -75,7 +75,7 @@ func (w *stream) send(part []byte) error {
 	if !w.hasBegun {
 		w.begin()
 	}
-	wire.BePatient(w.x.Response())
+	wire.SetPartDeadline(w.x.Response())
 	if _, err := w.x.Response().Write(part); err != nil {
 		return err
 	}
@@ -93,8 +93,8 @@ type txnForm struct {
 // ending appends the problem by which a stream breaks off, or returns false if its form has no place for one.
 type ending func(b *bytes.Buffer, p api.Problem) bool
 
-// ndjson has a JSON object in each line.
-func ndjson() txnForm {
+// ndjsonForm has a JSON object in each line.
+func ndjsonForm() txnForm {
 	line := func(b *bytes.Buffer, value any) error {
 		err := json.MarshalWrite(b, value)
 		b.WriteByte('\n')
@@ -107,8 +107,8 @@ func ndjson() txnForm {
 	}
 }
 
-// commas is CSV. No line of it can say that it broke off, so the connection does.
-func commas() txnForm {
+// csvForm is CSV. No line of it can say that it broke off, so the connection does.
+func csvForm() txnForm {
 	return txnForm{
 		media: api.MediaCSV + "; charset=utf-8", file: "txns.csv", head: service.AppendTxnHeader(nil),
 		txn: func(b *bytes.Buffer, t service.Txn) error {

@@ -37,27 +37,27 @@ func (s *server) showReport(x *exchange, zoneID int64) error {
 			}
 		}
 	}
-	report, err := s.makeReport(x.Request().Context(), s.holder(x), zoneID, query)
+	report, err := s.makeReport(x.Request().Context(), s.shareKeyOf(x), zoneID, query)
 	if err != nil {
 		return err
 	}
 	return x.respondJSON(http.StatusOK, api.MediaJSON, report)
 }
 
-// makeReport asks the store when it is the turn of the holder's report. The time of the wait is part of the report's
+// makeReport asks the store when it is the turn of the shareKey's report. The time of the wait is part of the report's
 // own.
 func (s *server) makeReport(
-	ctx context.Context, holder string, zoneID int64, query zonereport.Query,
+	ctx context.Context, shareKey string, zoneID int64, query zonereport.Query,
 ) (zonereport.Report, error) {
 	if !s.InProcess {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, reportTimeout)
 		defer cancel()
 	}
-	if err := s.reports.Wait(ctx, holder); err != nil {
+	if err := s.reports.Wait(ctx, shareKey); err != nil {
 		return zonereport.Report{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}
-	defer s.reports.GiveBack(holder, 1)
+	defer s.reports.GiveBack(shareKey, 1)
 	zone, err := s.Reader.Zone(ctx, zoneID)
 	if err != nil {
 		return zonereport.Report{}, problem.NotFound(err, noZone(zoneID))
@@ -100,7 +100,7 @@ func setReport(q *zonereport.Query, name, text string) (err error) {
 		"sources_within": &q.Sources.Within.Duration,
 	}
 	if at := instants[name]; at != nil {
-		*at, err = bound(name, text)
+		*at, err = parseBound(name, text)
 		return err
 	}
 	n, err := strconv.ParseInt(text, 10, 32)

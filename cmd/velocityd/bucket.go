@@ -9,6 +9,7 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/cmd/velocityd/txn"
+	"velocityd/cmd/velocityd/zone"
 	"velocityd/service"
 )
 
@@ -110,8 +111,7 @@ func printPeek(w io.Writer, peek service.Peek) {
 		fmt.Fprintf(w, "  locked until  %s\n", peek.LockedUntil.UTC().Format(time.RFC3339))
 	}
 	if o := peek.Override; o != nil {
-		fmt.Fprintf(w, "  override      %d: %s, %s, expires %s, by %s: %s\n", o.ID, targetOf(*o), actionOf(*o),
-			expiryOf(o.ExpiresAt.Time, peek.At.Time), shell.Printable(o.CreatedBy), shell.Printable(o.Reason))
+		fmt.Fprintf(w, "  override      %s\n", zone.OverrideText(*o, peek.At.Time))
 	}
 	for i, t := range peek.Txns {
 		title := ""

@@ -52,7 +52,7 @@ func (c *checkCmd) Run(ctx context.Context, p *shell.Process) error {
 		err = decisions[0].Err
 	}
 	if err != nil {
-		return explainCheck(err)
+		return ask.ExplainCheck(err)
 	}
 	if c.JSON {
 		if err := shell.JSON(p.Stdout, decisions[0]); err != nil {
@@ -144,15 +144,4 @@ func unmetered(reason service.Reason) string {
 		return "nothing passes"
 	}
 	return "no limit applies"
-}
-
-// explainCheck adds to an error of checks what to do about it.
-func explainCheck(err error) error {
-	switch {
-	case errors.Is(err, service.ErrNotFound):
-		return ask.ExplainNoZone(err)
-	case errors.Is(err, service.ErrUndecided):
-		return fmt.Errorf("%w: the answer was lost, and the attempt may have been counted", err)
-	}
-	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/cmd/velocityd/shell"
+	"velocityd/cmd/velocityd/zone"
 	"velocityd/db/session"
 	"velocityd/service/queue"
 )
@@ -19,9 +20,9 @@ import (
 // newParser returns the parser of command lines. It takes environment variables from
 // p and not, as kong would, from the process, so that tests can run in parallel.
 func newParser(grammar any, p *shell.Process, exit func(int)) (*kong.Kong, error) {
-	if zone := reflect.ValueOf(grammar).Elem().FieldByName("Zone"); zone.IsValid() {
-		if command, isZone := zone.Addr().Interface().(*zoneCmd); isZone {
-			command.Set.Settings = newZoneFlags().Interface()
+	if field := reflect.ValueOf(grammar).Elem().FieldByName("Zone"); field.IsValid() {
+		if command, isZone := field.Addr().Interface().(*zone.Command); isZone {
+			command.MakeFlags()
 		}
 	}
 	dataFolder, _ := defaultDataFolder(p.LookupEnv) // "" if unknown; devCmd reports it

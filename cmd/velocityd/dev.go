@@ -12,6 +12,7 @@ import (
 
 	"velocityd/cmd/velocityd/server"
 	"velocityd/cmd/velocityd/shell"
+	"velocityd/cmd/velocityd/zone"
 	"velocityd/db"
 	"velocityd/db/localdb"
 	"velocityd/db/private"
@@ -193,7 +194,7 @@ func (c *devCmd) fillDemo(ctx context.Context, p *shell.Process, base private.Da
 		return err
 	}
 	defer store.Close()
-	if err := store.Retention().Finish(ctx, func(retention.Run) {}); err != nil {
+	if err := store.RetentionRunner().Finish(ctx, func(retention.Run) {}); err != nil {
 		return fmt.Errorf("count the log-ins of the demo: %w", err)
 	}
 	fmt.Fprintf(p.Stdout, "Recorded a day of %d log-ins in %.1f s.\n", attempts, time.Since(begin).Seconds())
@@ -245,7 +246,7 @@ func (c *devCmd) greet(
 	}
 	fmt.Fprintf(p.Stdout, "\n%s\n", c.openness(l.Farthest(), folder))
 	fmt.Fprintf(p.Stdout, "\nZones\n")
-	printZones(p.Stdout, zones)
+	zone.Print(p.Stdout, zones)
 	if len(zones) > 0 {
 		fmt.Fprintf(p.Stdout, "\nTry it, in another terminal:\n\n"+
 			"  curl -s %s/v1/check -H 'Content-Type: application/json' -d '{\"zone_id\":%d,\"bucket_key\":\"alice\"}'\n",

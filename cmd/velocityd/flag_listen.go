@@ -41,9 +41,9 @@ func (f listenFlags) validate() error {
 		return shell.Usagef("--max-connections must be at least 1; it is %d", f.MaxConnections)
 	case f.MaxConnectionsPerPeer < 0:
 		return shell.Usagef("--max-connections-per-peer must not be negative; it is %d", f.MaxConnectionsPerPeer)
-	case f.MaxBodyBytes < handlers.MostOfACall:
+	case f.MaxBodyBytes < handlers.MaxCallBytes:
 		return shell.Usagef("--max-body-bytes must be at least %d, the most that one call may need; it is %d",
-			handlers.MostOfACall, f.MaxBodyBytes)
+			handlers.MaxCallBytes, f.MaxBodyBytes)
 	}
 	for _, host := range f.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/ []") || strings.Contains(host, "*") && host != anyHost {

@@ -45,7 +45,7 @@ Example:
 func (c *importRatelimitCmd) Run(p *shell.Process) error {
 	var sources []ratelimit.Source
 	for _, path := range c.Config {
-		text, err := readFile(path, mostConfigBytes)
+		text, err := shell.ReadFile(path, mostConfigBytes)
 		if err != nil {
 			return shell.UsageError{Err: err}
 		}

@@ -113,7 +113,7 @@ func run(ctx context.Context, args []string, p *shell.Process) int {
 	if p.Strays, err = strayVariables(p.Environ); err != nil {
 		return fail(p, err)
 	}
-	if ctx, err = withReason(ctx, command); err == nil {
+	if ctx, err = shell.WithReason(ctx, command); err == nil {
 		command.BindTo(ctx, (*context.Context)(nil))
 		err = command.Run(p)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"velocityd/client"
 	"velocityd/cmd/velocityd/ask"
+	"velocityd/cmd/velocityd/settings"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/doors/pam"
 	"velocityd/service"
@@ -35,10 +36,10 @@ are flags or stand in a file (--config). The token needs the scopes check and re
 }
 
 type pamFlags struct {
-	configFlags      `embed:""`
-	ask.ServiceFlags `embed:""`
-	loginFlags       `embed:""`
-	RuntimeDir       string `env:"VELOCITY_RUNTIME_DIR" default:"/run/velocityd-pam" placeholder:"DIR" help:"Folder for what check leaves for success, which is made if it is not there. It must be root's."`
+	settings.FileFlag `embed:""`
+	ask.ServiceFlags  `embed:""`
+	loginFlags        `embed:""`
+	RuntimeDir        string `env:"VELOCITY_RUNTIME_DIR" default:"/run/velocityd-pam" placeholder:"DIR" help:"Folder for what check leaves for success, which is made if it is not there. It must be root's."`
 }
 
 // forgetEnvironment removes all but PAM_* from the environment of 'velocityd pam': pam_env lets users set variables,
@@ -69,7 +70,7 @@ func (f *pamFlags) do(
 	ctx, cancel := context.WithTimeout(ctx, pamDeadline)
 	defer cancel()
 	if err := f.validate(); err != nil {
-		return f.file.explain(err)
+		return f.Explain(err)
 	}
 	login := pam.LoginOf(p.LookupEnv)
 	if login.User == "" || login.Step == "" {
@@ -77,7 +78,7 @@ func (f *pamFlags) do(
 	}
 	remote, err := f.Client(client.WithTimeout(pamDeadline))
 	if err != nil {
-		return f.file.explain(err)
+		return f.Explain(err)
 	}
 	defer remote.Close()
 	return act(ctx, pam.Door{Service: remote, UserZone: f.UserZone, AddressZone: f.AddressZone}, login)

@@ -16,6 +16,7 @@ import (
 	"velocityd/client"
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/server"
+	"velocityd/cmd/velocityd/settings"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/doors/proxy"
 	"velocityd/handlers/admission"
@@ -26,30 +27,30 @@ import (
 )
 
 type proxyCmd struct {
-	configFlags      `embed:""`
-	Listen           string   `env:"VELOCITY_LISTEN" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address to answer on; port 0 takes a free one."`
-	Upstream         string   `env:"VELOCITY_UPSTREAM" placeholder:"URL" help:"The application, such as http://127.0.0.1:3000."`
-	UpstreamCA       string   `name:"upstream-ca" env:"VELOCITY_UPSTREAM_CA" placeholder:"FILE" help:"With --upstream https://...: certificates, in PEM, of those who may sign the application's. Left out: those that this machine trusts."`
-	Login            []string `env:"VELOCITY_LOGIN" sep:"," placeholder:"'METHOD PATH'" help:"Where users log in, such as 'POST /login'; several with commas between them. In a path, * is any one part and ** at the end any rest. The method * is any."`
-	User             []string `env:"VELOCITY_USER" sep:"," placeholder:"PLACE" help:"Where the user stands in a login: form:FIELD, json:/POINTER, basic, or header:NAME of a proxy in front; several with commas between them."`
-	UserOptional     bool     `env:"VELOCITY_USER_OPTIONAL" help:"A login without a user, such as the step for a second factor, counts for its address alone. Otherwise it is refused."`
-	loginFlags       `embed:""`
-	Success          []string `env:"VELOCITY_SUCCESS" sep:"," placeholder:"RULE" help:"Answers of a login that has succeeded, such as 'status:303 !location:/login'. Conditions of one rule have spaces between them, rules commas."`
-	Failure          []string `env:"VELOCITY_FAILURE" sep:"," placeholder:"RULE" help:"Answers of a login that has failed. Of an answer that fits no rule nothing is reported."`
-	ask.ServiceFlags `embed:""`
-	AskTimeout       time.Duration `env:"VELOCITY_ASK_TIMEOUT" default:"1s" placeholder:"DURATION" help:"How long the service may take to decide a login, with all tries."`
-	AnswerTimeout    time.Duration `env:"VELOCITY_ANSWER_TIMEOUT" default:"1m" placeholder:"DURATION" help:"How long the application may take to answer a login. Nothing bounds the whole of other requests."`
-	MaxLoginBytes    int64         `env:"VELOCITY_MAX_LOGIN_BYTES" default:"65536" placeholder:"BYTES" help:"Longest body of a login. A longer one is answered with 413."`
-	BlockedHTML      string        `name:"blocked-html" env:"VELOCITY_BLOCKED_HTML" placeholder:"FILE" help:"Page for blocked users, with {{.RetryAfter}}, the seconds to wait, and {{.Status}}: 429, or 503 where nobody can log in."`
-	BlockedJSON      string        `name:"blocked-json" env:"VELOCITY_BLOCKED_JSON" placeholder:"FILE" help:"The same as JSON, for programs and for scripts of pages."`
-	MaxRequests      int           `env:"VELOCITY_MAX_REQUESTS" default:"1024" placeholder:"N" help:"Most requests other than logins at once, websockets included, and with them connections to the application; of one client half as many. Further ones get 503. Of connections of clients there may be 16 times as many; one of HTTP/2 counts as 16."`
-	TrustedProxies   []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies in front that are believed from which address a request comes (X-Forwarded-For, Forwarded), separated by commas. Default: none."`
-	TLSCert          string        `name:"tls-cert" env:"VELOCITY_TLS_CERT" placeholder:"FILE" help:"Certificate in PEM, with its chain. The proxy then speaks TLS 1.2 or newer, and HTTP/2. A changed file is read again by itself within seconds, and on SIGHUP."`
-	TLSKey           string        `name:"tls-key" env:"VELOCITY_TLS_KEY" placeholder:"FILE" help:"Private key of --tls-cert, in PEM."`
-	DrainDelay       time.Duration `env:"VELOCITY_DRAIN_DELAY" placeholder:"DURATION" default:"0s" help:"Time between answering 'not ready' and accepting no more connections, for load balancers to notice."`
-	ShutdownTimeout  time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end when the proxy stops."`
-	AccessLog        bool          `env:"VELOCITY_ACCESS_LOG" help:"Log one line for each request, without its path. Faults are logged in any case, the same one at most once a second."`
-	logFlags         `embed:""`
+	settings.FileFlag `embed:""`
+	Listen            string   `env:"VELOCITY_LISTEN" default:"127.0.0.1:8000" placeholder:"ADDR" help:"Address to answer on; port 0 takes a free one."`
+	Upstream          string   `env:"VELOCITY_UPSTREAM" placeholder:"URL" help:"The application, such as http://127.0.0.1:3000."`
+	UpstreamCA        string   `name:"upstream-ca" env:"VELOCITY_UPSTREAM_CA" placeholder:"FILE" help:"With --upstream https://...: certificates, in PEM, of those who may sign the application's. Left out: those that this machine trusts."`
+	Login             []string `env:"VELOCITY_LOGIN" sep:"," placeholder:"'METHOD PATH'" help:"Where users log in, such as 'POST /login'; several with commas between them. In a path, * is any one part and ** at the end any rest. The method * is any."`
+	User              []string `env:"VELOCITY_USER" sep:"," placeholder:"PLACE" help:"Where the user stands in a login: form:FIELD, json:/POINTER, basic, or header:NAME of a proxy in front; several with commas between them."`
+	UserOptional      bool     `env:"VELOCITY_USER_OPTIONAL" help:"A login without a user, such as the step for a second factor, counts for its address alone. Otherwise it is refused."`
+	loginFlags        `embed:""`
+	Success           []string `env:"VELOCITY_SUCCESS" sep:"," placeholder:"RULE" help:"Answers of a login that has succeeded, such as 'status:303 !location:/login'. Conditions of one rule have spaces between them, rules commas."`
+	Failure           []string `env:"VELOCITY_FAILURE" sep:"," placeholder:"RULE" help:"Answers of a login that has failed. Of an answer that fits no rule nothing is reported."`
+	ask.ServiceFlags  `embed:""`
+	AskTimeout        time.Duration `env:"VELOCITY_ASK_TIMEOUT" default:"1s" placeholder:"DURATION" help:"How long the service may take to decide a login, with all tries."`
+	AnswerTimeout     time.Duration `env:"VELOCITY_ANSWER_TIMEOUT" default:"1m" placeholder:"DURATION" help:"How long the application may take to answer a login. Nothing bounds the whole of other requests."`
+	MaxLoginBytes     int64         `env:"VELOCITY_MAX_LOGIN_BYTES" default:"65536" placeholder:"BYTES" help:"Longest body of a login. A longer one is answered with 413."`
+	BlockedHTML       string        `name:"blocked-html" env:"VELOCITY_BLOCKED_HTML" placeholder:"FILE" help:"Page for blocked users, with {{.RetryAfter}}, the seconds to wait, and {{.Status}}: 429, or 503 where nobody can log in."`
+	BlockedJSON       string        `name:"blocked-json" env:"VELOCITY_BLOCKED_JSON" placeholder:"FILE" help:"The same as JSON, for programs and for scripts of pages."`
+	MaxRequests       int           `env:"VELOCITY_MAX_REQUESTS" default:"1024" placeholder:"N" help:"Most requests other than logins at once, websockets included, and with them connections to the application; of one client half as many. Further ones get 503. Of connections of clients there may be 16 times as many; one of HTTP/2 counts as 16."`
+	TrustedProxies    []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies in front that are believed from which address a request comes (X-Forwarded-For, Forwarded), separated by commas. Default: none."`
+	TLSCert           string        `name:"tls-cert" env:"VELOCITY_TLS_CERT" placeholder:"FILE" help:"Certificate in PEM, with its chain. The proxy then speaks TLS 1.2 or newer, and HTTP/2. A changed file is read again by itself within seconds, and on SIGHUP."`
+	TLSKey            string        `name:"tls-key" env:"VELOCITY_TLS_KEY" placeholder:"FILE" help:"Private key of --tls-cert, in PEM."`
+	DrainDelay        time.Duration `env:"VELOCITY_DRAIN_DELAY" placeholder:"DURATION" default:"0s" help:"Time between answering 'not ready' and accepting no more connections, for load balancers to notice."`
+	ShutdownTimeout   time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end when the proxy stops."`
+	AccessLog         bool          `env:"VELOCITY_ACCESS_LOG" help:"Log one line for each request, without its path. Faults are logged in any case, the same one at most once a second."`
+	logFlags          `embed:""`
 }
 
 func (proxyCmd) Help() string {
@@ -80,7 +81,7 @@ Example:
 
 // Run serves until ctx ends.
 func (c *proxyCmd) Run(ctx context.Context, p *shell.Process) error {
-	return c.file.explain(c.run(ctx, p))
+	return c.Explain(c.run(ctx, p))
 }
 
 func (c *proxyCmd) run(ctx context.Context, p *shell.Process) error {

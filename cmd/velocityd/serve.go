@@ -12,14 +12,15 @@ import (
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/geoip"
 	"velocityd/cmd/velocityd/server"
+	"velocityd/cmd/velocityd/settings"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/telemetry"
 )
 
 type serveCmd struct {
-	configFlags  `embed:""`
-	ask.DSNFlags `embed:""`
-	serviceFlags `embed:""`
+	settings.FileFlag `embed:""`
+	ask.DSNFlags      `embed:""`
+	serviceFlags      `embed:""`
 }
 
 func (serveCmd) Help() string {
@@ -69,7 +70,7 @@ Example:
 
 // Run serves until ctx ends.
 func (c *serveCmd) Run(ctx context.Context, p *shell.Process) error {
-	return c.file.explain(c.run(ctx, p))
+	return c.Explain(c.run(ctx, p))
 }
 
 func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {

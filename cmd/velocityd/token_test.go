@@ -174,7 +174,7 @@ func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 		code int
 		want string
 	}{
-		"none":                  {environment{}, "zone list", exitError, "prove who they are"},
+		"none":                  {environment{}, "zone list", exitError, "prove their identity"},
 		"a variable":            {environment{"VELOCITY_TOKEN": token}, "zone list", exitFine, "3600 s"},
 		"a file":                {environment{}, "zone list --token-file " + path(token+"\n"), exitFine, "3600 s"},
 		"a file, by a variable": {environment{"VELOCITY_TOKEN_FILE": path(token)}, "zone list", exitFine, "3600 s"},
@@ -183,7 +183,7 @@ func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 			"zone list --token-file " + path(token), exitFine,
 			"3600 s",
 		},
-		"an unknown one": {environment{"VELOCITY_TOKEN": other}, "zone list", exitError, "prove who they are"},
+		"an unknown one": {environment{"VELOCITY_TOKEN": other}, "zone list", exitError, "prove their identity"},
 		"no token": {
 			environment{"VELOCITY_TOKEN": other[:30]},
 			"zone list", exitUsage,
@@ -227,4 +227,18 @@ func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 	if r := mustAsk(t, url+"/v1/zones", "", http.StatusUnauthorized); r.header.Get("WWW-Authenticate") == "" {
 		t.Error("no challenge")
 	}
+}
+
+func TestASecretOfAClusterNeedsAPod(t *testing.T) {
+	t.Parallel()
+	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
+	pod := environment{
+		"VELOCITY_DSN": env["VELOCITY_DSN"], "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+		"KUBERNETES_SERVICE_PORT": "1",
+	}
+	wantMisuse(t, []misuse{
+		{"token create a --scope check --out-secret s", env, "in a pod of Kubernetes alone"},
+		{"token create a --scope check --out-secret s --out f", env, "leave one out"},
+		{"token create a --scope check --out-secret s", pod, "the account of the pod"},
+	})
 }

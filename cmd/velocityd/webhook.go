@@ -151,10 +151,10 @@ func (c *webhookDeliveriesCmd) Run(ctx context.Context, p *shell.Process) error 
 }
 
 type webhookResendCmd struct {
-	ID          uint64 `arg:"" help:"Id of the webhook."`
-	Event       uint64 `env:"-" placeholder:"ID" help:"Only the delivery of this event. Left out: all dead ones."`
-	becauseFlag `embed:""`
-	ask.Flags   `embed:""`
+	ID               uint64 `arg:"" help:"Id of the webhook."`
+	Event            uint64 `env:"-" placeholder:"ID" help:"Only the delivery of this event. Left out: all dead ones."`
+	shell.ReasonFlag `embed:""`
+	ask.Flags        `embed:""`
 }
 
 // Run has dead deliveries tried again.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/cmd/velocityd/shell"
 	"velocityd/migrations/roles"
 	"velocityd/service"
@@ -102,46 +103,8 @@ func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 	must(t, env, "zone", "apply", "--yes", stale) // overwrites nothing
 }
 
-// reserve_ttl is as long as the window by default, so it must follow a window that somebody edits.
-func TestShownZoneWithEditedWindowKeepsDefaults(t *testing.T) {
+func TestZoneApplyNeedsTheFile(t *testing.T) {
 	t.Parallel()
-	var text strings.Builder
-	writeZones(&text, []service.Zone{{ID: 1, Rate: 5, Window: time.Minute}})
-	zones, err := readZones([]byte(strings.Replace(text.String(), "window: 60", "window: 30", 1)))
-	if want := (service.Zone{ID: 1, Rate: 5, Window: 30 * time.Second}).WithDefaults(); err != nil || zones[0] != want {
-		t.Errorf("read %+v, %v, want %+v", zones, err, want)
-	}
-}
-
-func TestAFileOfZonesIsReadStrictly(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"":                  "it must have a list of zones",
-		"5":                 "it must be an object",
-		"zones: 5":          "cannot unmarshal",
-		"zones:\n  - id: 1": "zone 1 of the list: rate is missing",
-		"zones:\n\t- id: 1": "line 2: found character",
-		"zones: [{id: 1, rate: 5, window: 60}, {id: 1, rate: 5, window: 60}]": "zone 2 of the list: the id 1 is there already",
-		"zones: [{id: 1, rate: , window: 60}]":                                "rate is missing",
-		"zones: [{id: 1, rate: 5, window: 60, mode: }]":                       "mode has no value",
-		"zones: [{id: 1, rate: 5, window: 60, mode: never}]":                  "mode must be enforce, shadow or off",
-		"zones: [{id: 1, rate: 5, window: 60, rat: 6}]":                       `unknown field "rat"`,
-		"zones: [{id: 1, rate: 5, window: 5m}]":                               "window cannot be a string",
-		"zones: [{id: 1, rate: 5.5, window: 60}]":                             "rate cannot be a number 5.5",
-		"zones: [{id: 1, rate: 5, rate: 6, window: 60}]":                      "already defined",
-		"zones: [{id: 0, rate: 5, window: 60}]":                               "zone_id must be 1 to",
-		"zones: [{id: 1, rate: 5, window: 60, lockout_factor: 0}]":            "lockout_factor must be",
-		"zones: [{id: 1, rate: 5, window: 60, reset_on_success: maybe}]":      "reset_on_success cannot be a string",
-	} {
-		if _, err := readZones([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-	if zones,
-		err := readZones([]byte("{\"zones\":[\n\t{\"id\":1,\"rate\":5,\"window\":60,\"mode\":\"off\"}]}")); err != nil ||
-		zones[0].Mode != service.ModeOff {
-		t.Errorf("JSON with tabs: %v, %v", zones, err)
-	}
 	if r := command(environment{}, nil, "zone", "apply", "/nowhere/zones.yaml"); r.code != exitUsage ||
 		!strings.Contains(r.stderr, "no such file") {
 		t.Errorf("no file: %+v", r)
@@ -165,7 +128,10 @@ func restoreWhatWasDeleted(t *testing.T, d *enginetest.Database, env environment
 	zone := everySetting()
 	zone.Keys.Form = service.KeyClear
 	var text strings.Builder
-	writeZones(&text, []service.Zone{zone, {ID: 2, Rate: 9, Window: time.Hour}})
+	zones := []service.Zone{zone.WithDefaults(), service.Zone{ID: 2, Rate: 9, Window: time.Hour}.WithDefaults()}
+	if err := shell.JSON(&text, api.Zones{Zones: zones}); err != nil {
+		t.Fatal(err)
+	}
 	must(t, env, "zone", "apply", "--yes", fileOf(t, "zones.yaml", text.String()))
 	must(t, env, "override", "set", "1", "203.0.113.0/24", "--action", "limit", "--rate", "0", "--window", "60",
 		"--reason", "a",
@@ -173,7 +139,7 @@ func restoreWhatWasDeleted(t *testing.T, d *enginetest.Database, env environment
 	must(t, env, "override", "set", "1", "198.51.100.0/24", "--action", "deny", "--reason", "b")
 	must(t, env, "override", "set", "1", "192.0.2.0/24", "--action", "allow", "--reason", "over soon", "--expires", "1h")
 	must(t, env, "override", "set", "2", "bob", "--action", "allow", "--reason", "c")
-	zones, overrides := must(t, env, "zone", "show"), must(t, env, "override", "list")
+	shown, overrides := must(t, env, "zone", "show"), must(t, env, "override", "list")
 	for _, id := range []string{"1", "2"} {
 		must(t, env, "zone", "delete", "--yes", id)
 	}
@@ -193,8 +159,8 @@ func restoreWhatWasDeleted(t *testing.T, d *enginetest.Database, env environment
 	}
 	must(t, env, "zone", "restore", "--yes", first(1))
 	must(t, env, "zone", "restore", "--yes", first(2))
-	if got := must(t, env, "zone", "show"); settings(got) != settings(zones) {
-		t.Errorf("restored %s, want %s", got, zones)
+	if got := must(t, env, "zone", "show"); withoutRevisions(got) != withoutRevisions(shown) {
+		t.Errorf("restored %s, want %s", got, shown)
 	}
 	if got := must(t, env, "override", "list"); !strings.Contains(got, "limit 0 in 60 s  2030-01-01T00:00:00Z") ||
 		strings.Count(got, "\n") != strings.Count(overrides, "\n")-1 || strings.Contains(got, "192.0.2.0/24") {
@@ -214,8 +180,8 @@ func restoreWhatWasDeleted(t *testing.T, d *enginetest.Database, env environment
 	}
 }
 
-// settings returns what zone show prints, without the revisions.
-func settings(shown string) string {
+// withoutRevisions returns what zone show prints, without the revisions.
+func withoutRevisions(shown string) string {
 	var lines []string
 	for line := range strings.Lines(shown) {
 		if !strings.Contains(line, "revision") {

@@ -10,5 +10,5 @@ import (
 
 // Check answers a request as a server of o does, without a connection.
 func Check(ctx context.Context, o Options, request *auth.CheckRequest) (*auth.CheckResponse, error) {
-	return (&authorization{door: &door{options: o, faults: &admission.FaultLog{}}}).Check(ctx, request)
+	return (&authorization{backend: &backend{options: o, faults: &admission.FaultLog{}}}).Check(ctx, request)
 }

@@ -14,12 +14,12 @@ import (
 type JSON struct{ limits *limits }
 
 // NewJSON returns the answers of the Rate Limit Service with the Limiter, Buckets and Gates of o.
-func NewJSON(o Options) JSON { return JSON{&limits{door: &door{options: o}}} }
+func NewJSON(o Options) JSON { return JSON{&limits{backend: &backend{options: o}}} }
 
 // AnswerJSON returns the answer to a RateLimitRequest in the JSON of protobuf, in the same form, and whether the
 // request is over its limit. Whether the caller has the scope check must be known. The check is noted in asked. The
 // errors are those of the Limiter, and one that wraps service.ErrInvalid; they repeat no value of the request.
-func (j JSON) AnswerJSON(ctx context.Context, text []byte, caller admission.Asker, asked *admission.Asked) (
+func (j JSON) AnswerJSON(ctx context.Context, text []byte, caller admission.Caller, asked *admission.Request) (
 	answer []byte, isOver bool, err error,
 ) {
 	request := &ratelimit.RateLimitRequest{}

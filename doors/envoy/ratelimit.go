@@ -19,7 +19,7 @@ const peekTimeout = 2 * time.Second
 // limits is the Rate Limit Service.
 type limits struct {
 	ratelimit.UnimplementedRateLimitServiceServer
-	*door
+	*backend
 }
 
 // ShouldRateLimit answers one request by one check, which is all or nothing over the descriptors, and by peeks at the
@@ -50,7 +50,7 @@ func (l *limits) answer(
 	if err != nil {
 		return nil, err
 	}
-	if err := mayAsk(c.caller, q); err != nil {
+	if err := mayCheck(c.caller, q); err != nil {
 		return nil, err
 	}
 	decision, err := l.decide(ctx, c, q)
@@ -60,10 +60,10 @@ func (l *limits) answer(
 	return q.response(decision), nil
 }
 
-// mayAsk returns an error unless the caller may ask in all zones of a question. A peek needs the scope that it needs
+// mayCheck returns an error unless the caller may ask in all zones of a question. A peek needs the scope that it needs
 // over HTTP.
-func mayAsk(caller admission.Asker, q *question) error {
-	if err := caller.MayAsk(service.Check{Buckets: q.buckets()}); err != nil {
+func mayCheck(caller admission.Caller, q *question) error {
+	if err := caller.MayCheck(service.Check{Buckets: q.buckets()}); err != nil {
 		return err
 	}
 	if len(caller.Needs) == 0 || len(q.places(true)) == 0 {

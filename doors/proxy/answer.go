@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// answer is what an application has answered.
+// answer is that of an application.
 type answer struct {
 	asked  *url.URL // the path is as the client wrote it
 	status int
@@ -23,21 +23,21 @@ type answer struct {
 	body   []byte // its beginning
 }
 
-// seen says what an answer shows of one thing: browsers, and programs behind one another, may read it in several ways.
-// If it shows neither, it cannot be read.
-type seen struct{ yes, no bool }
+// evidence says that by an answer a thing is so, is not so, or both: browsers, and programs behind one another, may
+// read it in several ways. If both are false, the answer cannot be read.
+type evidence struct{ yes, no bool }
 
-func plainly(is bool) seen { return seen{is, !is} }
+func certain(is bool) evidence { return evidence{is, !is} }
 
-func (s seen) or(other seen) seen { return seen{s.yes || other.yes, s.no || other.no} }
+func (s evidence) or(other evidence) evidence { return evidence{s.yes || other.yes, s.no || other.no} }
 
 // leadsTo reports whether the browser goes to an address whose path begins with prefix. Some applications know no case
 // of letters.
-func (a answer) leadsTo(prefix string) (s seen) {
+func (a answer) leadsTo(prefix string) (s evidence) {
 	values := a.header["Location"]
 	if len(values) == 0 {
 		if a.status/100 != http.StatusMultipleChoices/100 {
-			return plainly(false)
+			return certain(false)
 		}
 		values = []string{""} // the browser stays
 	}
@@ -46,7 +46,7 @@ func (a answer) leadsTo(prefix string) (s seen) {
 		for _, place := range a.places(value) {
 			is := strings.HasPrefix(place, prefix)
 			mayBe := len(place) >= len(prefix) && strings.EqualFold(place[:len(prefix)], prefix)
-			s = s.or(seen{mayBe, !is})
+			s = s.or(evidence{mayBe, !is})
 		}
 	}
 	return s
@@ -105,7 +105,7 @@ func (a answer) bases() []string {
 	return list
 }
 
-// spellings returns what programs may read in an absolute path, decoded and without dot segments, with what follows it.
+// spellings returns the readings of an absolute path, decoded and without dot segments, each with rest behind it.
 func spellings(path, rest string) (list []string) {
 	for range mostDecoded {
 		decoded := decode(path)
@@ -132,7 +132,7 @@ func dotless(path string) string {
 	return "/" + strings.Join(resolved(parts), "/")
 }
 
-// cleaned returns a path without what some programs leave out.
+// cleaned returns a path without the parts that some programs leave out.
 func cleaned(path string) string {
 	text := "/" + strings.Join(resolved(partsOf(path)), "/")
 	if strings.HasSuffix(path, "/") && text != "/" {
@@ -143,8 +143,8 @@ func cleaned(path string) string {
 
 // sets reports whether the browser has a cookie of this name by the answer. Of one name and path, the last field
 // counts.
-func (a answer) sets(name string) seen {
-	kept := map[string]seen{}
+func (a answer) sets(name string) evidence {
+	kept := map[string]evidence{}
 	for _, field := range a.header["Set-Cookie"] {
 		pair, rest, _ := strings.Cut(field, ";")
 		given, value, isPair := strings.Cut(pair, "=")
@@ -153,13 +153,13 @@ func (a answer) sets(name string) seen {
 		}
 		path, is := a.cookie(given, strings.Trim(value, " \t\""), rest)
 		if given != name {
-			is = is.or(kept[path]).or(plainly(false))
+			is = is.or(kept[path]).or(certain(false))
 		}
 		kept[path] = is
 	}
-	all := plainly(false)
+	all := certain(false)
 	for _, is := range kept {
-		if is == plainly(true) {
+		if is == certain(true) {
 			return is
 		}
 		all.yes = all.yes || is.yes
@@ -171,26 +171,26 @@ func (a answer) sets(name string) seen {
 const mostOfCookie = 4096
 
 // cookie reads one field: its path, and whether the cookie is there afterwards (RFC 6265bis, section 5).
-func (a answer) cookie(name, value, attributes string) (path string, is seen) {
+func (a answer) cookie(name, value, attributes string) (path string, is evidence) {
 	path = a.asked.EscapedPath()
 	path = path[:max(1, strings.LastIndexByte(path, '/'))]
 	c, err := http.ParseSetCookie("x=y;" + attributes) // a browser keeps more names and values than Go
 	if err != nil {
-		return path, seen{yes: true, no: true}
+		return path, evidence{yes: true, no: true}
 	}
 	if strings.HasPrefix(c.Path, "/") {
 		path = c.Path
 	}
-	is = plainly(true)
+	is = certain(true)
 	switch {
 	case c.MaxAge != 0:
-		is = plainly(c.MaxAge > 0)
+		is = certain(c.MaxAge > 0)
 	case c.RawExpires != "":
 		until := c.Expires
 		if until.IsZero() {
 			until, err = http.ParseTime(c.RawExpires) // C's date, too
 		}
-		is = seen{err != nil || until.After(time.Now()), err != nil || !until.After(time.Now())}
+		is = evidence{err != nil || until.After(time.Now()), err != nil || !until.After(time.Now())}
 	}
 	lower := strings.ToLower(name)
 	isKept := (!strings.HasPrefix(lower, "__secure-") || c.Secure) &&
@@ -198,13 +198,13 @@ func (a answer) cookie(name, value, attributes string) (path string, is seen) {
 		len(name)+len(value) <= mostOfCookie &&
 		!strings.ContainsFunc(name+value, func(r rune) bool { return r < ' ' && r != '\t' || r == '\x7f' })
 	if value == "" || strings.EqualFold(value, "deleted") {
-		return path, plainly(false)
+		return path, certain(false)
 	}
 	is.no = is.no || !isKept
 	return path, is
 }
 
-// isReadable reports whether the text of the body is what its bytes say.
+// isReadable reports whether the text of the body is that of its bytes.
 func (a answer) isReadable() bool {
 	coding := strings.Join(a.header["Content-Encoding"], ",")
 	media := strings.ToLower(strings.Join(a.header["Content-Type"], ","))
@@ -213,15 +213,15 @@ func (a answer) isReadable() bool {
 
 // has reports whether the body has a member of JSON, as it is written there but for the quotes of a string, and not
 // null. An empty want is any.
-func (a answer) has(pointer jsontext.Pointer, want string) seen {
+func (a answer) has(pointer jsontext.Pointer, want string) evidence {
 	if !jsontext.Value(a.body).IsValid() { // each name once, and nothing behind the value
-		return seen{}
+		return evidence{}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(a.body))
 	decoder.UseNumber()
 	var part any
 	if decoder.Decode(&part) != nil {
-		return seen{}
+		return evidence{}
 	}
 	for name := range pointer.Tokens() {
 		switch of := part.(type) {
@@ -230,12 +230,12 @@ func (a answer) has(pointer jsontext.Pointer, want string) seen {
 		case []any:
 			i, err := strconv.ParseUint(name, 10, 16)
 			if err != nil || i >= uint64(len(of)) {
-				return plainly(false)
+				return certain(false)
 			}
 			part = of[i]
 		default:
-			return plainly(false)
+			return certain(false)
 		}
 	}
-	return plainly(part != nil && (want == "" || fmt.Sprint(part) == want))
+	return certain(part != nil && (want == "" || fmt.Sprint(part) == want))
 }

@@ -27,7 +27,8 @@ const (
 	maxBegin = 64 << 10
 )
 
-// newForwarder returns what hands requests to the application. It writes each part of an answer on at once.
+// newForwarder returns the handler that passes requests on to the application. It writes each part of an answer on at
+// once.
 func (p *Proxy) newForwarder() *httputil.ReverseProxy {
 	transport := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: connectTimeout}).DialContext,
@@ -40,20 +41,20 @@ func (p *Proxy) newForwarder() *httputil.ReverseProxy {
 		DisableCompression:    true,
 	}
 	return &httputil.ReverseProxy{
-		Transport: transport, Rewrite: p.rewrite, ModifyResponse: p.note, ErrorHandler: p.lose, FlushInterval: -1,
+		Transport: transport, Rewrite: p.rewrite, ModifyResponse: p.readAnswer, ErrorHandler: p.answerLost, FlushInterval: -1,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // a client that goes away, and nothing else
 	}
 }
 
-// rewrite makes the request to the application. ReverseProxy has removed the fields of one hop, and those that say who
-// the client is.
+// rewrite makes the request to the application. ReverseProxy has removed the fields of one hop, and those that name the
+// client.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = p.Upstream.Scheme, p.Upstream.Host, r.In.Host
 	if attemptOf(r.In.Context()) == nil {
 		r.Out.URL.RawQuery = r.In.URL.RawQuery // a login's query has lost the parameters that programs read differently
 		r.Out.Trailer = r.In.Trailer           // the very map, into which trailers come with the end of the body
 	}
-	// Any other protocol, such as h2c, would carry requests that nobody looks at.
+	// Any other protocol, such as h2c, would carry requests past the checks.
 	if upgrade := r.Out.Header.Get("Upgrade"); upgrade != "" && !strings.EqualFold(upgrade, "websocket") {
 		r.Out.Header.Del("Upgrade")
 		r.Out.Header.Del("Connection")
@@ -61,8 +62,8 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	p.setForwarded(r)
 }
 
-// setForwarded tells the application from whom a request comes. Of what a proxy in front has written it adds to
-// X-Forwarded-For, and keeps X-Forwarded-Proto and -Host. What others have written is removed.
+// setForwarded names the client to the application. Of the fields of a proxy in front it adds to X-Forwarded-For, and
+// keeps X-Forwarded-Proto and -Host. Those of others are removed.
 func (p *Proxy) setForwarded(r *httputil.ProxyRequest) {
 	client, isBehindProxy, err := p.client(r.In)
 	isBehindProxy = isBehindProxy && err == nil
@@ -94,8 +95,8 @@ func (p *Proxy) setForwarded(r *httputil.ProxyRequest) {
 	}
 }
 
-// note looks at the answer to a login.
-func (p *Proxy) note(response *http.Response) error {
+// readAnswer looks at the answer to a login.
+func (p *Proxy) readAnswer(response *http.Response) error {
 	a := attemptOf(response.Request.Context())
 	if a == nil {
 		return nil
@@ -112,8 +113,8 @@ func (p *Proxy) note(response *http.Response) error {
 	return nil
 }
 
-// lose answers a request that the application did not.
-func (p *Proxy) lose(w http.ResponseWriter, r *http.Request, err error) {
+// answerLost answers a request that the application did not.
+func (p *Proxy) answerLost(w http.ResponseWriter, r *http.Request, err error) {
 	status, text := http.StatusBadGateway, "The application cannot be reached."
 	if errors.Is(err, context.DeadlineExceeded) {
 		status, text = http.StatusGatewayTimeout, "The application does not answer."

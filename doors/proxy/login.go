@@ -59,7 +59,7 @@ func (p *Proxy) login(w http.ResponseWriter, r *http.Request, a *attempt) {
 	switch {
 	case decision.Blocked:
 		a.verdict = "blocked"
-		p.Pages.write(w, r, toldOf(decision))
+		p.Pages.write(w, r, pageOf(decision))
 		return
 	case decision.Degraded:
 		a.verdict = "degraded"
@@ -69,11 +69,11 @@ func (p *Proxy) login(w http.ResponseWriter, r *http.Request, a *attempt) {
 	p.forwardLogin(w, r, a, body)
 }
 
-// forwardLogin hands a login to the application, with the body as it was read.
+// forwardLogin passes a login on to the application, with the body as it was read.
 func (p *Proxy) forwardLogin(w http.ResponseWriter, r *http.Request, a *attempt, body []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.AnswerTimeout)
 	defer cancel()
-	w, r = wire.ByParts(w, r.WithContext(context.WithValue(ctx, attemptKey{}, a)))
+	w, r = wire.WithPartDeadlines(w, r.WithContext(context.WithValue(ctx, attemptKey{}, a)))
 	r.Header = r.Header.Clone()
 	r.Header.Del("Expect") // the body is here
 	if p.Rules.looksAtBody() {
@@ -149,7 +149,7 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType:
 	default:
-		status, fault, text = http.StatusServiceUnavailable, admission.Failed, "Nobody can log in at the moment."
+		status, fault, text = http.StatusServiceUnavailable, admission.Failed, "Log-ins are not possible at the moment."
 	}
 	p.report(r, fault, kind.Code, err.Error(), slog.Int("status", status))
 	w.Header().Set("Cache-Control", "no-store")
@@ -164,21 +164,21 @@ func (p *Proxy) report(r *http.Request, kind admission.Kind, code, text string, 
 		})
 }
 
-// end notes how a login ended, and reports it. It waits for nobody.
+// end keeps the outcome of a login, and reports it. It does not wait for the report.
 func (p *Proxy) end(r *http.Request, a *attempt, outcome service.Outcome) {
 	a.outcome = outcome
 	if outcome == "" || !a.isAsked {
 		return
 	}
-	holder := p.holder(r)
-	if err := p.reporting.Take(holder, 1); err != nil {
+	shareKey := p.shareKey(r)
+	if err := p.reporting.Take(shareKey, 1); err != nil {
 		p.report(r, admission.Busy, "not_reported", "too many outcomes are being reported, and this one was not: "+
 			err.Error())
 		return
 	}
 	report := service.Report{AttemptID: a.id, Outcome: outcome}
 	p.reports.Go(func() {
-		defer p.reporting.GiveBack(holder, 1)
+		defer p.reporting.GiveBack(shareKey, 1)
 		ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 		defer cancel()
 		if err := p.Service.Report(ctx, report); err != nil {

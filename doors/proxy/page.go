@@ -15,7 +15,7 @@ import (
 	"velocityd/service"
 )
 
-// The pages of those who give none of their own.
+// The pages where Pages has no others.
 //
 //go:embed blocked.html
 var blockedHTML string
@@ -23,15 +23,15 @@ var blockedHTML string
 //go:embed blocked.json
 var blockedJSON string
 
-// Pages are what a user gets in place of the application's answer.
+// Pages are the answers to a user in place of the application's.
 type Pages struct {
 	html *htmltemplate.Template
 	json *template.Template
 }
 
-// told is what a page can say.
-type told struct {
-	Status     int   // 429: too many attempts; 503: nobody can log in at the moment
+// pageData is the data of a page's template.
+type pageData struct {
+	Status     int   // 429: too many attempts; 503: log-ins are not possible at the moment
 	RetryAfter int64 // seconds; 0 if it is not known
 }
 
@@ -54,11 +54,11 @@ func ParsePages(html, jsonText string) (Pages, error) {
 	}
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		var text bytes.Buffer
-		if err := p.html.Execute(&text, told{status, 1}); err != nil {
+		if err := p.html.Execute(&text, pageData{status, 1}); err != nil {
 			return Pages{}, fmt.Errorf("try the page of HTML: %w", err)
 		}
 		text.Reset()
-		if err := p.json.Execute(&text, told{status, 1}); err != nil {
+		if err := p.json.Execute(&text, pageData{status, 1}); err != nil {
 			return Pages{}, fmt.Errorf("try the page of JSON: %w", err)
 		}
 		if !json.Valid(text.Bytes()) {
@@ -69,7 +69,7 @@ func ParsePages(html, jsonText string) (Pages, error) {
 }
 
 // write answers a login that does not reach the application.
-func (p Pages) write(w http.ResponseWriter, r *http.Request, t told) {
+func (p Pages) write(w http.ResponseWriter, r *http.Request, t pageData) {
 	var text bytes.Buffer
 	media := "text/html; charset=utf-8"
 	var err error
@@ -93,7 +93,7 @@ func (p Pages) write(w http.ResponseWriter, r *http.Request, t told) {
 		header.Set("Retry-After", strconv.FormatInt(t.RetryAfter, 10))
 	}
 	w.WriteHeader(t.Status)
-	_, _ = w.Write(text.Bytes()) // who has gone reads nothing
+	_, _ = w.Write(text.Bytes()) // an error means that the client has gone
 }
 
 // wantsJSON reports whether a program asks, and not a person: browsers that open a page always name text/html.
@@ -105,9 +105,9 @@ func wantsJSON(r *http.Request) bool {
 	return strings.Contains(accept, "json") || strings.Contains(strings.ToLower(r.Header.Get("Content-Type")), "json")
 }
 
-// toldOf is what a blocked user is told. A decision without the database tells nothing of his attempts.
-func toldOf(d service.Decision) told {
-	t := told{http.StatusTooManyRequests, service.WholeSeconds(d.RetryAfter())}
+// pageOf returns the page for a blocked user. A decision without the database tells nothing of the user's attempts.
+func pageOf(d service.Decision) pageData {
+	t := pageData{http.StatusTooManyRequests, service.WholeSeconds(d.RetryAfter())}
 	if d.Degraded {
 		t.Status = http.StatusServiceUnavailable
 	}

@@ -57,7 +57,7 @@ type Options struct {
 	UserZone, AddressZone int64
 	// AnyUser lets a login without a user count for its address alone. Otherwise it is refused.
 	AnyUser       bool
-	Proxies       admission.Proxies // whose word on the client's address is believed
+	Proxies       admission.Proxies // that may name the client's address
 	Rules         Rules
 	Pages         Pages
 	MaxBody       int64         // of a login, in bytes
@@ -111,11 +111,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer p.logRequest(r, a, seen, time.Now())
 		w = seen
 	}
-	defer wire.BePatient(w)
+	defer wire.SetPartDeadline(w)
 	switch {
 	case wire.ConnectionOf(r).IsExcess:
 		w.Header().Set("Connection", "close")
-		p.overload(w, r, p.others, "too many connections")
+		p.refuseBusy(w, r, p.others, "too many connections")
 	case p.answerHealth(w, r):
 	case !strings.HasPrefix(r.URL.Path, "/") && r.URL.Path != "*":
 		// It is CONNECT, or has no path (http:login). Nothing says which path an application sees.
@@ -123,23 +123,23 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p.isLogin(r):
 		p.bounded(p.logins, w, r, func() { p.login(w, r, a) })
 	default:
-		p.bounded(p.others, w, r, func() { p.forwarder.ServeHTTP(wire.ByParts(w, r)) })
+		p.bounded(p.others, w, r, func() { p.forwarder.ServeHTTP(wire.WithPartDeadlines(w, r)) })
 	}
 }
 
-// bounded answers a request unless there are too many of its kind, in all or of its client.
+// bounded answers a request, unless there are too many of its kind in all or of its client.
 func (p *Proxy) bounded(by *shares.Pool[netip.Prefix], w http.ResponseWriter, r *http.Request, answer func()) {
-	holder := p.holder(r)
-	if err := by.Take(holder, 1); err != nil {
-		p.overload(w, r, by, "too many requests at once: "+err.Error())
+	shareKey := p.shareKey(r)
+	if err := by.Take(shareKey, 1); err != nil {
+		p.refuseBusy(w, r, by, "too many requests at once: "+err.Error())
 		return
 	}
-	defer by.GiveBack(holder, 1)
+	defer by.GiveBack(shareKey, 1)
 	answer()
 }
 
-// holder returns the network of the client for which a request counts.
-func (p *Proxy) holder(r *http.Request) netip.Prefix {
+// shareKey returns the network of the client for which a request counts.
+func (p *Proxy) shareKey(r *http.Request) netip.Prefix {
 	client, _, err := p.client(r)
 	if err != nil { // a login is refused for that; others count for the peer
 		peer, _ := netip.ParseAddrPort(r.RemoteAddr)
@@ -148,12 +148,12 @@ func (p *Proxy) holder(r *http.Request) netip.Prefix {
 	return wire.NetworkOf(client)
 }
 
-// overload answers a request that is one too many for a bound.
-func (p *Proxy) overload(w http.ResponseWriter, r *http.Request, by *shares.Pool[netip.Prefix], text string) {
+// refuseBusy answers a request that is one too many for a bound.
+func (p *Proxy) refuseBusy(w http.ResponseWriter, r *http.Request, by *shares.Pool[netip.Prefix], text string) {
 	p.report(r, admission.Busy, "overloaded", text)
 	wait := service.WholeSeconds(service.BusyRetryAfter)
 	if by == p.logins {
-		p.Pages.write(w, r, told{http.StatusServiceUnavailable, wait})
+		p.Pages.write(w, r, pageData{http.StatusServiceUnavailable, wait})
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
@@ -198,7 +198,7 @@ func (p *Proxy) answerHealth(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// client returns the address that a request comes from, and whether the peer is a proxy that is believed.
+// client returns the address that a request comes from, and whether the peer is a trusted proxy.
 func (p *Proxy) client(r *http.Request) (client netip.Addr, isBehindProxy bool, err error) {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http has written it
 	client, ok := p.Proxies.Client(peer.Addr(), r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded"))

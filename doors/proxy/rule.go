@@ -81,12 +81,12 @@ func parseCondition(word string) (condition, error) {
 // it holds, and one of success holds in all.
 func (r Rules) outcome(a answer) service.Outcome {
 	for _, rule := range r.Failure {
-		if rule.holds(a, func(s seen) bool { return s.yes }) {
+		if rule.holds(a, func(s evidence) bool { return s.yes }) {
 			return service.OutcomeFailure
 		}
 	}
 	for _, rule := range r.Success {
-		if rule.holds(a, func(s seen) bool { return s.yes && !s.no }) {
+		if rule.holds(a, func(s evidence) bool { return s.yes && !s.no }) {
 			return service.OutcomeSuccess
 		}
 	}
@@ -100,8 +100,8 @@ func (r Rules) looksAtBody() bool {
 		func(rule Rule) bool { return slices.ContainsFunc(rule, needsBody) })
 }
 
-// holds reports whether all conditions are met by what is seen of them.
-func (r Rule) holds(a answer, isMet func(seen) bool) bool {
+// holds reports whether the evidence of all conditions meets isMet.
+func (r Rule) holds(a answer, isMet func(evidence) bool) bool {
 	return !slices.ContainsFunc(r, func(c condition) bool {
 		s := c.in(a)
 		if c.negated {
@@ -111,13 +111,13 @@ func (r Rule) holds(a answer, isMet func(seen) bool) bool {
 	})
 }
 
-// in returns what an answer shows of the condition, were it not negated.
-func (c condition) in(a answer) seen {
+// in returns the evidence of the condition in an answer, without its negation.
+func (c condition) in(a answer) evidence {
 	switch c.kind {
 	case "status":
 		class, isClass := strings.CutSuffix(c.value, "xx")
 		status := strconv.Itoa(a.status)
-		return plainly(status == c.value || isClass && strings.HasPrefix(status, class))
+		return certain(status == c.value || isClass && strings.HasPrefix(status, class))
 	case "location":
 		return a.leadsTo(c.value)
 	case "cookie":
@@ -125,9 +125,9 @@ func (c condition) in(a answer) seen {
 	}
 	switch {
 	case !a.isReadable():
-		return seen{}
+		return evidence{}
 	case c.kind == "body":
-		return plainly(bytes.Contains(a.body, []byte(c.value)))
+		return certain(bytes.Contains(a.body, []byte(c.value)))
 	}
 	return a.has(jsontext.Pointer(c.value), c.want)
 }

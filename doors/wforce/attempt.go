@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// openFor is how long an attempt waits for its report. Dovecot reports at once; a database of passwords may be slow.
-	openFor = 30 * time.Second
+	// attemptLife is how long an attempt waits for its report. Dovecot reports at once; a database of passwords may be
+	// slow.
+	attemptLife = 30 * time.Second
 	// recallTime bounds the search for an attempt before a decision, so that there is time left to decide without it.
 	recallTime = 600 * time.Millisecond
 	// reportTime bounds a report, which goes on when Dovecot has left: Dovecot does nothing with the answer.
@@ -30,9 +31,9 @@ const (
 // attempt names an attempt: the place of its tuple among all, and how many attempts of the same tuple came before.
 //
 // Dovecot names no attempt. It asks before and after it looks at the password, reports once, and says the same about
-// the next guess of a connection if that has the same password, and with CRAM-MD5 whatever the password. So an attempt
-// of a tuple lasts until it is blocked, reported, or old. All instances find the same one, because they recall attempts
-// from the database.
+// the next guess of a connection if that has the same password, and with CRAM-MD5 always. So an attempt of a tuple
+// lasts until it is blocked, reported, or old. All instances find the same one, because they recall attempts from the
+// database.
 type attempt struct {
 	tuple [sha256.Size / 2]byte
 	k     int
@@ -51,14 +52,14 @@ func (c *call) first() attempt {
 	return attempt{tuple: [sha256.Size / 2]byte(mac.Sum(nil))}
 }
 
-// secretOf returns what the caller of a request proves himself by, which others do not know: his token. Without one it
-// is empty: where nobody is asked who he is, there is nothing to keep from anybody.
+// secretOf returns the token of a request, which others do not know. It is empty in an open service, where all callers
+// see the same.
 func secretOf(r *http.Request) string {
 	token, _ := admission.TokenOf(r.Header["Authorization"], r.Header["X-Api-Key"])
 	return token.Reveal()
 }
 
-// state is what is known of an attempt.
+// state is that of an attempt in the database.
 type state struct {
 	hasEnded bool
 	decision *service.Decision // nil if it has ended, or was never made
@@ -67,12 +68,14 @@ type state struct {
 // search finds the attempt of the call's tuple that is still open, and the answer to it. If there is none, it returns
 // the name of the next attempt, and no answer. isOver says of attempts that they have ended for this call, before the
 // database is asked. The error wraps service.ErrBusy if the database cannot be asked.
-func (c *call) search(ctx context.Context, isOver func(note) bool) (a attempt, open *service.Decision, err error) {
+func (c *call) search(
+	ctx context.Context, isOver func(recentAttempt) bool,
+) (a attempt, open *service.Decision, err error) {
 	a, known := c.first(), map[int]state{}
 	hasEnded := func(k int) bool {
 		found, isKnown := known[k]
 		if !isKnown && err == nil {
-			if a.k = k; isOver(c.notes.look(a)) {
+			if a.k = k; isOver(c.recent.look(a)) {
 				found.hasEnded = true
 			} else {
 				found, err = c.recall(ctx, a)
@@ -97,7 +100,7 @@ func (c *call) recall(ctx context.Context, a attempt) (state, error) {
 		return state{}, nil
 	case err != nil:
 		return state{}, fmt.Errorf("%w: recall an attempt: %w", service.ErrBusy, err)
-	case d.Blocked || found.Outcome != "" || c.notes.look(a).uses == 0 && time.Since(d.CheckedAt.Time) > openFor:
+	case d.Blocked || found.Outcome != "" || c.recent.look(a).uses == 0 && time.Since(d.CheckedAt.Time) > attemptLife:
 		return state{hasEnded: true}, nil
 	default:
 		return state{decision: &d}, nil

@@ -23,14 +23,14 @@ const (
 // the caller names it, because several of these may be one bucket, and an entry is taken back by the name that made it.
 const mark = "weakforced"
 
-// target is what an entry of a black or white list is about: one bucket, or the addresses of a network.
+// target is the object of an entry of a black or white list: one bucket, or the addresses of a network.
 type target struct {
 	service.Bucket
 	prefix netip.Prefix // not valid for a bucket
 	mark   string       // with which the reason of the target's entry begins
 }
 
-// target returns what the call is about. weakforced has entries for a login at an address, which no zone has.
+// target returns the target that the call names. weakforced has entries for a login at an address, which no zone has.
 func (c *call) target(ctx context.Context) (t target, err error) {
 	named := 0
 	for _, member := range []text{c.tuple.Login, c.tuple.IP, c.tuple.Netmask, c.tuple.JA3} {
@@ -65,13 +65,13 @@ func (c *call) target(ctx context.Context) (t target, err error) {
 	t.mark = mark + ": "
 	// A zone of pseudonyms must not have the address in a reason.
 	if c.tuple.Login == "" && zone.Keys.Form != service.KeyHMAC {
-		t.mark = mark + " " + spelled(name) + ": "
+		t.mark = mark + " " + canonical(name) + ": "
 	}
 	return t, nil
 }
 
-// spelled returns the one spelling of an address, or the text itself if it is a network.
-func spelled(name string) string {
+// canonical returns the one spelling of an address, or the text itself if it is a network.
+func canonical(name string) string {
 	if address, err := (service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128}).Normalize(name); err == nil {
 		return address
 	}
@@ -117,7 +117,7 @@ func addsEntry(action service.OverrideAction) command {
 	}
 }
 
-// errOtherList is the error of an entry for what is on the other list. One bucket has one override.
+// errOtherList is the error of an entry for a target on the other list. One bucket has one override.
 var errOtherList = fmt.Errorf(
 	"%w: this has an entry of the other list, or a limit of its own, which stays: remove that before",
 	service.ErrConflict)
@@ -170,8 +170,8 @@ func listsEntries(action service.OverrideAction, name string) command {
 func (c *call) entry(o service.Override) map[string]string {
 	name, e := o.Key, map[string]string{"reason": o.Reason}
 	if own, isOwn := strings.CutPrefix(o.Reason, mark); isOwn {
-		if spelled, reason, isMarked := strings.Cut(own, ": "); isMarked {
-			e["reason"], name = reason, cmp.Or(strings.TrimSpace(spelled), name)
+		if canonical, reason, isMarked := strings.Cut(own, ": "); isMarked {
+			e["reason"], name = reason, cmp.Or(strings.TrimSpace(canonical), name)
 		}
 	}
 	switch {

@@ -8,7 +8,7 @@ import (
 	"velocityd/service"
 )
 
-// denial is shown to the user by Dovecot. It is the same for everybody, also for users who do not exist.
+// denial is shown to the user by Dovecot. It is the same for all users, also for those that do not exist.
 const denial = "Too many attempts. Try again later."
 
 // verdict is the answer to the command allow.
@@ -44,17 +44,17 @@ func (c *call) allow(ctx context.Context) (any, error) {
 func (c *call) place(ctx context.Context) (id string, open *service.Decision, err error) {
 	for {
 		short, cancel := context.WithTimeout(ctx, recallTime)
-		a, open, err := c.search(short, note.isUsedUp)
+		a, open, err := c.search(short, recentAttempt.isUsedUp)
 		cancel()
 		switch {
 		case errors.Is(err, service.ErrBusy) && ctx.Err() == nil:
-			id, err = c.notes.apart(c.first()) // the zones may have an answer for while the database is away
+			id, err = c.recent.useOffline(c.first()) // zones may answer while the database is away
 			return id, nil, err
 		case err != nil:
 			return "", nil, err
 		}
 		// Calls of the same tuple may have come first.
-		if isFree, err := c.notes.change(a, (*note).use); isFree || err != nil {
+		if isFree, err := c.recent.change(a, (*recentAttempt).use); isFree || err != nil {
 			return a.id(), open, err
 		}
 	}
@@ -71,19 +71,19 @@ func (c *call) report(ctx context.Context) (any, error) {
 	}
 	ctx, end := c.outlast(ctx)
 	defer end()
-	isApart := false
-	if id := c.notes.reportApart(c.first()); id != "" {
+	isOffline := false
+	if id := c.recent.reportOffline(c.first()); id != "" {
 		err := c.tell(ctx, id, outcome)
-		if isApart = err == nil; err != nil && !errors.Is(err, service.ErrNotFound) { // not found: the check had failed
+		if isOffline = err == nil; err != nil && !errors.Is(err, service.ErrNotFound) { // not found: the check had failed
 			return nil, err
 		}
 	}
 	for {
 		a, open, err := c.searchPatiently(ctx)
-		if err != nil || open == nil && isApart {
+		if err != nil || open == nil && isOffline {
 			return done(), err
 		}
-		if isFirst, err := c.notes.report(a); err != nil {
+		if isFirst, err := c.recent.report(a); err != nil {
 			return nil, err
 		} else if !isFirst { // reports of the same tuple may have come first
 			continue
@@ -95,17 +95,17 @@ func (c *call) report(ctx context.Context) (any, error) {
 // outlast returns a context that ends by reportTime, and not when Dovecot leaves. If too many reports go on, it is ctx
 // itself.
 func (c *call) outlast(ctx context.Context) (_ context.Context, end func()) {
-	if c.late.Take(c.holder, 1) != nil {
+	if c.late.Take(c.shareKey, 1) != nil {
 		return ctx, func() {}
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
-	return late, func() { cancel(); c.late.GiveBack(c.holder, 1) }
+	return late, func() { cancel(); c.late.GiveBack(c.shareKey, 1) }
 }
 
 // searchPatiently finds the attempt that a report is about. It asks again while the database is busy, until ctx ends.
 func (c *call) searchPatiently(ctx context.Context) (a attempt, open *service.Decision, err error) {
 	for pause := firstPause; ; pause *= 2 {
-		a, open, err = c.search(ctx, func(n note) bool { return n.reported })
+		a, open, err = c.search(ctx, func(n recentAttempt) bool { return n.reported })
 		if !errors.Is(err, service.ErrBusy) {
 			return a, open, err
 		}
@@ -117,8 +117,8 @@ func (c *call) searchPatiently(ctx context.Context) (a attempt, open *service.De
 	}
 }
 
-// settle reports the outcome of an attempt. It asks for the attempt first if nobody has, as where an application only
-// reports.
+// settle reports the outcome of an attempt. It asks for the attempt first if no check was asked, as where an
+// application only reports.
 func (c *call) settle(ctx context.Context, a attempt, open *service.Decision, outcome service.Outcome) error {
 	if open == nil {
 		if d, err := c.check(ctx, a.id()); err != nil || d.Blocked || d.Degraded {

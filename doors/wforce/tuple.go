@@ -18,8 +18,8 @@ const (
 	mostLarge = 16
 )
 
-// tuple is the members of a request that mean something here. As weakforced does, it takes a member of another type for
-// one that is not there, and leaves out all others.
+// tuple is the members of a request that have an effect. As in weakforced, a member of another type counts as missing,
+// and all others are ignored.
 type tuple struct {
 	Login        text   `json:"login"`
 	Remote       text   `json:"remote"`
@@ -38,10 +38,10 @@ type tuple struct {
 // readTuple reads the body of a request. The content type is not looked at.
 func (c *call) readTuple(w http.ResponseWriter, r *http.Request) (tuple, error) {
 	if r.ContentLength < 0 || r.ContentLength > smallBody {
-		if err := c.large.Take(c.holder, 1); err != nil {
+		if err := c.large.Take(c.shareKey, 1); err != nil {
 			return tuple{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 		}
-		defer c.large.GiveBack(c.holder, 1)
+		defer c.large.GiveBack(c.shareKey, 1)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	switch {

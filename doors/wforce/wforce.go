@@ -1,7 +1,7 @@
 // Package wforce owns the paths below /wforce/: the protocol of weakforced, which Dovecot speaks as its auth policy. It
 // is a client of the HTTP interface, in process and with the caller's credential, so rights, limits and the log are
-// those of the interface. It must not know SQL or how a check is decided: it adds no rule but which questions are about
-// one attempt.
+// those of the interface. It must not know SQL or how a check is decided. Its one rule of its own tells which requests
+// are about one attempt.
 package wforce
 
 import (
@@ -26,7 +26,7 @@ import (
 	"velocityd/service/shares"
 )
 
-// Path is where the door begins. Everything below it is the door's.
+// Path is the path below which New answers.
 const Path = "/wforce/"
 
 // deadline is that of a whole answer. Dovecot waits for 2 s, and takes a late answer for none.
@@ -40,16 +40,16 @@ type Attempts interface {
 
 // Options are the parts of New. Both are required.
 type Options struct {
-	// API is the HTTP interface, of which the door is a client.
+	// API is the HTTP interface, which this package calls in process.
 	API http.Handler
-	// Attempts is asked for attempts of the door alone, under ids that only the caller of the attempt leads to. It is not
-	// asked over the HTTP interface, because a mail server must not have the scope that reads everybody's attempts.
+	// Attempts is asked only for attempts of this package, whose ids only their caller knows. It is not asked over the
+	// HTTP interface, because a mail server must not have the scope that reads all attempts.
 	Attempts Attempts
 }
 
 // New returns the handler of everything below Path. Each answer is there within 1.8 s.
 func New(o Options) http.Handler {
-	d := &door{
+	d := &handler{
 		Options: o, commands: commands(),
 		large: shares.NewHalves[string](mostLarge, "large bodies"),
 		late:  shares.NewHalves[string](mostLate, "late reports"),
@@ -61,31 +61,31 @@ func New(o Options) http.Handler {
 	return mux
 }
 
-// door is the state that all calls share.
-type door struct {
+// handler is the state that all calls share.
+type handler struct {
 	Options
 	commands map[string]command
-	notes    notes
+	recent   recentAttempts
 	large    *shares.Pool[string] // of large bodies that are read
 	late     *shares.Pool[string] // of reports that go on when their caller leaves
 }
 
-// call is one request of a caller who is known.
+// call is one request of a known caller.
 type call struct {
-	*door
+	*handler
 	api *client.Client
-	// Whose share of places it takes: the credential, or the connection's address where nobody is asked who he is.
-	holder string
-	tuple  tuple
-	secret string // goes into attempt ids: see attempt
+	// shareKey names the caller whose share it takes: the credential, or in an open service the connection's address.
+	shareKey string
+	tuple    tuple
+	secret   string // goes into attempt ids: see attempt
 	// user and address are the zones that the path names; 0 leaves one out.
 	user, address int64
 }
 
-// command carries out what a call asks.
+// command carries out a call.
 type command func(*call, context.Context) (any, error)
 
-// commands returns what can be asked, by method and name.
+// commands returns all commands, by method and name.
 func commands() map[string]command {
 	return map[string]command{
 		"POST allow":      (*call).allow,
@@ -110,8 +110,8 @@ const unknown = "no such command: the path is /wforce/{zone of users}/{zone of a
 
 var errUnknown = fmt.Errorf("%w: %s", api.ErrNoRoute, unknown)
 
-// ServeHTTP answers one request in time, and notes an answer that would have been late.
-func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP answers one request in time, and logs an answer that would have been late.
+func (d *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var isAnswered atomic.Bool
 	inTime := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.answer(w, r)
@@ -120,17 +120,18 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.TimeoutHandler(inTime, deadline, `{"status":"failure","reason":"The answer did not come in time."}`).ServeHTTP(
 		w, r)
 	if !isAnswered.Load() && r.Context().Err() == nil {
-		admission.NoteOf(r.Context()).Refuse(fmt.Errorf("%w: the answer did not come within %s", service.ErrBusy, deadline))
+		admission.LogEntryOf(r.Context()).Refuse(
+			fmt.Errorf("%w: the answer did not come within %s", service.ErrBusy, deadline))
 	}
 }
 
 // answer answers one request.
-func (d *door) answer(w http.ResponseWriter, r *http.Request) {
+func (d *handler) answer(w http.ResponseWriter, r *http.Request) {
 	answer, err := d.carryOut(w, r)
 	status := http.StatusOK
 	if err != nil {
 		status, answer = failure(err)
-		admission.NoteOf(r.Context()).Refuse(err)
+		admission.LogEntryOf(r.Context()).Refuse(err)
 	}
 	if status == http.StatusUnauthorized {
 		// Basic is taken, too, and a browser must not ask for it.
@@ -139,11 +140,11 @@ func (d *door) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", api.MediaJSON)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // to somebody who has gone
+	_ = json.NewEncoder(w).Encode(answer) // an error means that the caller has gone
 }
 
-// carryOut finds out who asks, before it reads a body, and carries his command out.
-func (d *door) carryOut(w http.ResponseWriter, r *http.Request) (any, error) {
+// carryOut finds the caller before it reads a body, and carries out the command.
+func (d *handler) carryOut(w http.ResponseWriter, r *http.Request) (any, error) {
 	asker, err := client.New("http://velocityd", client.WithUserAgent("velocityd-wforce"),
 		client.WithHTTPClient(&http.Client{Transport: inprocess.Transport{API: d.API, Caller: r}}))
 	if err != nil {
@@ -156,7 +157,8 @@ func (d *door) carryOut(w http.ResponseWriter, r *http.Request) (any, error) {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	name := cmp.Or(r.PathValue("command"), r.URL.Query().Get("command"))
 	carryOut := d.commands[r.Method+" "+name]
-	c := &call{door: d, api: asker, holder: cmp.Or(who.Name, wire.NetworkOf(peer.Addr()).String()), secret: secretOf(r)}
+	c := &call{handler: d, api: asker, shareKey: cmp.Or(who.Name, wire.NetworkOf(peer.Addr()).String()),
+		secret: secretOf(r)}
 	if carryOut == nil || !zoneIn(r, "user", &c.user) || !zoneIn(r, "address", &c.address) || c.user+c.address == 0 {
 		return nil, errUnknown
 	}
@@ -175,8 +177,8 @@ func zoneIn(r *http.Request, place string, zone *int64) (ok bool) {
 	return err == nil && n >= 0
 }
 
-// failure returns the answer to a request that was not carried out. Dovecot logs the status, and then does as if nobody
-// had answered.
+// failure returns the answer to a request that was not carried out. Dovecot logs the status, and then acts as without
+// an answer.
 func failure(err error) (status int, answer any) {
 	reason := err.Error()
 	kind, _ := api.KindOf(err)

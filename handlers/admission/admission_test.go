@@ -50,8 +50,8 @@ func TestBoundCallerReachesTxnsOfItsZonesAlone(t *testing.T) {
 func TestAskerIsToldMissingScopesAndZones(t *testing.T) {
 	t.Parallel()
 	check, report := []access.Scope{access.ScopeCheck}, []access.Scope{access.ScopeReport}
-	asker := func(zones []int64, has, needs []access.Scope) admission.Asker {
-		return admission.Asker{Caller: access.Caller{Name: "shop", Scopes: has, Zones: zones}, Needs: needs}
+	asker := func(zones []int64, has, needs []access.Scope) admission.Caller {
+		return admission.Caller{Caller: access.Caller{Name: "shop", Scopes: has, Zones: zones}, Needs: needs}
 	}
 	twoZones := service.Check{Buckets: []service.Bucket{{ZoneID: 1, Key: "a"}, {ZoneID: 2, Key: "a"}}}
 	for i, c := range []struct {
@@ -67,10 +67,10 @@ func TestAskerIsToldMissingScopesAndZones(t *testing.T) {
 		{asker([]int64{1}, check, check).MayEverywhere(), "The credential shop lacks the scope check in all zones."},
 		{asker([]int64{1}, check, check).MayIn(1), ""},
 		{asker([]int64{1}, check, check).MayIn(2), "The credential shop lacks the scope check in zone 2."},
-		{admission.Asker{}.MayAsk(twoZones), ""},
-		{asker([]int64{1}, check, check).MayAsk(twoZones), "The credential shop lacks the scope check in zone 2."},
+		{admission.Caller{}.MayCheck(twoZones), ""},
+		{asker([]int64{1}, check, check).MayCheck(twoZones), "The credential shop lacks the scope check in zone 2."},
 	} {
-		var lack *admission.LackError
+		var lack *admission.ScopeError
 		if (c.err == nil) != (c.want == "") || c.err != nil &&
 			(c.err.Error() != c.want || !errors.Is(c.err, access.ErrMissingScope)) {
 			t.Errorf("%d: %v, want %q", i, c.err, c.want)

@@ -15,8 +15,8 @@ import (
 	"velocityd/service"
 )
 
-// told is a log of faults, and the lines in it. Its tests run inside a synctest bubble: time passes
-// when everybody waits.
+// told is a log of faults, and the lines in it. Its tests run inside a synctest bubble: time passes when all goroutines
+// wait.
 type told struct {
 	FaultLog
 	text bytes.Buffer
@@ -170,33 +170,33 @@ func TestCallReportsWorstFaultAndAbsentDatabase(t *testing.T) {
 	lockedOut := service.Decision{Err: service.ErrForbidden}
 	away := service.Decision{Degraded: true}
 	for name, c := range map[string]struct {
-		asked Asked
+		asked Request
 		err   error
 		kinds []Kind
 	}{
-		"none":              {asked: Asked{Decisions: []service.Decision{{}}}},
-		"a part is refused": {asked: Asked{Decisions: []service.Decision{{}, refused}}, kinds: []Kind{Refused}},
+		"none":              {asked: Request{Decisions: []service.Decision{{}}}},
+		"a part is refused": {asked: Request{Decisions: []service.Decision{{}, refused}}, kinds: []Kind{Refused}},
 		"one is busy as well": {
-			asked: Asked{Decisions: []service.Decision{refused, busy, refused}},
+			asked: Request{Decisions: []service.Decision{refused, busy, refused}},
 			kinds: []Kind{Busy},
 		},
 		"two are busy": {
-			asked: Asked{Decisions: []service.Decision{busy, {Err: service.ErrBusy}}},
+			asked: Request{Decisions: []service.Decision{busy, {Err: service.ErrBusy}}},
 			kinds: []Kind{Busy},
 		},
-		"a report is refused": {asked: Asked{RefusedReport: service.ErrNotFound}, kinds: []Kind{Refused}},
-		"its caller has left": {asked: Asked{Decisions: []service.Decision{left}}},
+		"a report is refused": {asked: Request{RefusedReport: service.ErrNotFound}, kinds: []Kind{Refused}},
+		"its caller has left": {asked: Request{Decisions: []service.Decision{left}}},
 		"the account may not": {
-			asked: Asked{Decisions: []service.Decision{busy, lockedOut}},
+			asked: Request{Decisions: []service.Decision{busy, lockedOut}},
 			kinds: []Kind{Failed},
 		},
-		"without the database": {asked: Asked{Decisions: []service.Decision{away, away}}, kinds: []Kind{Degraded}},
+		"without the database": {asked: Request{Decisions: []service.Decision{away, away}}, kinds: []Kind{Degraded}},
 		"refused, without the database": {
-			asked: Asked{Decisions: []service.Decision{away, refused}},
+			asked: Request{Decisions: []service.Decision{away, refused}},
 			kinds: []Kind{Refused, Degraded},
 		},
 		"failed as a whole": {
-			asked: Asked{Decisions: []service.Decision{away, busy}}, err: service.ErrUndecided,
+			asked: Request{Decisions: []service.Decision{away, busy}}, err: service.ErrUndecided,
 			kinds: []Kind{Failed},
 		},
 		"left as a whole": {err: context.Canceled},

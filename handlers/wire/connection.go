@@ -28,8 +28,8 @@ const (
 	phaseHandled              // a handler has the request
 )
 
-// farewellTime is how long a connection may take to tell its caller that it was slow.
-const farewellTime = 2 * time.Second
+// slowAnswerTime is how long a connection may take to tell its caller that it was slow.
+const slowAnswerTime = 2 * time.Second
 
 // Connection is one caller's connection, and the service's knowledge of it. net/http
 // reads HTTP/1 from it. It reads HTTP/2 from the tls.Conn instead.
@@ -39,13 +39,13 @@ type Connection struct {
 	// are to be refused.
 	IsExcess bool
 
-	listener *listener
-	peer     netip.Prefix
-	places   int // that it has taken; none if it is a connection too many
-	lengths  lengthWatch
-	phase    atomic.Int32
-	detached detached
-	isTold   atomic.Bool // tellSlow has answered: nothing more may be written
+	listener   *listener
+	peer       netip.Prefix
+	places     int // that it has taken; none if it is a connection too many
+	lengths    lengthWatch
+	phase      atomic.Int32
+	detached   detached
+	isAnswered atomic.Bool // answerSlow has answered: nothing more may be written
 }
 
 // Read implements net.Conn. A caller that has begun a request and is slow with its head
@@ -63,30 +63,30 @@ func (c *Connection) Read(p []byte) (int, error) {
 		}
 	case phaseHead:
 		if errors.Is(err, os.ErrDeadlineExceeded) && c.phase.CompareAndSwap(phaseHead, phaseRead) {
-			c.tellSlow()
+			c.answerSlow()
 		}
 	}
 	return n, err
 }
 
-// tellSlow answers a request whose head has not arrived in time. There is no exchange
+// answerSlow answers a request whose head has not arrived in time. There is no exchange
 // yet, so the answer is written as it goes over the wire.
-func (c *Connection) tellSlow() {
+func (c *Connection) answerSlow() {
 	kind, _ := api.KindOf(api.ErrTooSlow)
 	body, _ := json.Marshal(api.NewProblem(kind)) // strings can always be encoded
 	answer := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nCache-Control: "+
 		"no-store\r\nConnection: close\r\n\r\n%s",
 		kind.Status, http.StatusText(kind.Status), api.MediaProblem, len(body), body)
-	_ = c.SetWriteDeadline(time.Now().Add(farewellTime))
+	_ = c.SetWriteDeadline(time.Now().Add(slowAnswerTime))
 	c.listener.logRefusal(answer)
 	_, _ = c.Conn.Write(answer)
-	c.isTold.Store(true)
+	c.isAnswered.Store(true)
 }
 
 // Write implements net.Conn. It logs the answers that net/http writes by itself. For a head that ends
-// in the middle of a line net/http has one, too, which must not follow that of tellSlow.
+// in the middle of a line net/http has one, too, which must not follow that of answerSlow.
 func (c *Connection) Write(p []byte) (int, error) {
-	if c.isTold.Load() {
+	if c.isAnswered.Load() {
 		return len(p), nil
 	}
 	if c.phase.Load() < phaseHandled {
@@ -140,8 +140,8 @@ type secureConnection struct {
 // ConnectionState gives net/http the value of Request.TLS.
 func (c secureConnection) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
 
-// known returns the Connection of one that net/http serves, or nil if it is not of NewListener.
-func known(c net.Conn) *Connection {
+// fromConn returns the Connection of one that net/http serves, or nil if it is not of NewListener.
+func fromConn(c net.Conn) *Connection {
 	switch c := c.(type) {
 	case *Connection:
 		return c
@@ -159,7 +159,7 @@ func known(c net.Conn) *Connection {
 type connectionKey struct{}
 
 func withConnection(ctx context.Context, c net.Conn) context.Context {
-	if c := known(c); c != nil {
+	if c := fromConn(c); c != nil {
 		return context.WithValue(ctx, connectionKey{}, c)
 	}
 	return ctx
@@ -176,7 +176,7 @@ func ConnectionOf(r *http.Request) *Connection {
 
 // noteState follows the requests of a connection of HTTP/1.
 func noteState(conn net.Conn, state http.ConnState) {
-	c := known(conn)
+	c := fromConn(conn)
 	switch {
 	case c == nil:
 	case state == http.StateActive:

@@ -33,7 +33,7 @@ type Options struct {
 	// 64 bits.
 	MaxConnectionsPerPeer int
 	// Proxies send the address of the client first on each connection, by the PROXY protocol, version 1 or 2. Their
-	// connections are refused without it. Those of other addresses have none. Nil means that nobody sends it.
+	// connections are refused without it. Those of other addresses have none. Nil means that no peer sends it.
 	Proxies admission.Proxies
 	// Logger gets a line for connections that fail, the same fault at most once a
 	// second. Nil means no log.
@@ -67,8 +67,8 @@ type listener struct {
 	begun   sync.Once
 	running context.Context // ends with Close
 	end     context.CancelFunc
-	// unnamed counts the connections whose proxy has not named the client yet. They have no place.
-	unnamed atomic.Int32
+	// awaitingHeader counts the connections whose proxy has not named the client yet. They have taken no place.
+	awaitingHeader atomic.Int32
 }
 
 // admit returns the connection that inner becomes, or nil if there were far too many
@@ -110,9 +110,9 @@ func (l *listener) logRefusal(answer []byte) {
 		slog.Int("status", status), slog.Int("bytes", len(answer)), slog.String("error", string(line[digits+1:])))
 }
 
-// mostUnnamed is how many connections of proxies may wait for their header at once. A proxy sends it with the
+// mostAwaitingHeader is how many connections of proxies may wait for their header at once. A proxy sends it with the
 // connection, so they do not wait for long.
-const mostUnnamed = 1024
+const mostAwaitingHeader = 1024
 
 type accepted struct {
 	conn net.Conn
@@ -146,7 +146,7 @@ func (l *listener) run() {
 				return
 			}
 		case l.options.isOfProxy(inner):
-			l.nameClient(inner)
+			l.readProxyHeader(inner)
 		default:
 			l.prepare(inner)
 		}
@@ -163,10 +163,10 @@ func (l *listener) handOver(a accepted) bool {
 	}
 }
 
-// nameClient prepares a connection of a proxy once that has named the client. It waits for nothing.
-func (l *listener) nameClient(inner net.Conn) {
-	if l.unnamed.Add(1) > mostUnnamed {
-		l.unnamed.Add(-1)
+// readProxyHeader prepares a connection of a proxy once that has named the client. It waits for nothing.
+func (l *listener) readProxyHeader(inner net.Conn) {
+	if l.awaitingHeader.Add(1) > mostAwaitingHeader {
+		l.awaitingHeader.Add(-1)
 		_ = inner.Close()
 		l.faults.ReportConnection("connections_exhausted",
 			"too many connections of proxies that have sent no PROXY header; closed")
@@ -174,7 +174,7 @@ func (l *listener) nameClient(inner net.Conn) {
 	}
 	go func() {
 		named, err := readProxied(l.running, inner)
-		l.unnamed.Add(-1)
+		l.awaitingHeader.Add(-1)
 		if err != nil {
 			l.logHeader(err)
 			_ = inner.Close()
@@ -222,8 +222,8 @@ func (l *listener) secure(c *Connection) {
 	}
 }
 
-// logHandshake answers who speaks plain HTTP with TLS's port, and logs the error of a
-// handshake, unless the caller has only gone away, as probes of load balancers do.
+// logHandshake answers a caller that speaks plain HTTP with TLS's port, and logs the error of a handshake, unless the
+// caller has only gone away, as probes of load balancers do.
 func (l *listener) logHandshake(err error) {
 	var plain tls.RecordHeaderError
 	switch {
@@ -238,7 +238,7 @@ func (l *listener) logHandshake(err error) {
 }
 
 // withoutNames cuts the error of a handshake or of a PROXY header before the first text that its sender has made up:
-// names of protocols, those in a certificate, or what should be an address.
+// names of protocols, those in a certificate, or a wrong address.
 func withoutNames(text string) string {
 	if i := strings.IndexAny(text, `(["`); i > 0 {
 		text = strings.TrimSpace(text[:i])

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// ByParts lifts the bounds of the whole request and the whole answer, for handlers that pass on what may last:
+// WithPartDeadlines lifts the bounds of the whole request and the whole answer, for handlers of long exchanges:
 // downloads, streams, websockets. Each part of the body must come within streamTimeout, and each part of the answer be
 // taken within it, also after an upgrade. It must be called before the body is read. The caller's leaving ends the
-// request's context, whatever its body. The handler must call BePatient at its end, for what net/http still has to
+// request's context, with any body. The handler must call SetPartDeadline at its end, for what net/http still has to
 // send.
-func ByParts(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
+func WithPartDeadlines(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
 	parts := &partWriter{ResponseWriter: w, control: http.NewResponseController(w)}
 	_ = parts.control.SetWriteDeadline(time.Time{})
 	hasBody := r.Body != nil && r.Body != http.NoBody
@@ -38,8 +38,8 @@ type partReader struct {
 	isHTTP1 bool
 }
 
-// Read implements io.Reader. Between two parts, HTTP/1 keeps the deadline for net/http, which reads what a handler has
-// left of a body. A deadline of HTTP/2 would end the body while the handler is at work.
+// Read implements io.Reader. Between two parts, HTTP/1 keeps the deadline for net/http, which reads the rest that a
+// handler has left of a body. A deadline of HTTP/2 would end the body while the handler is at work.
 func (b *partReader) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(streamTimeout))
 	n, err := b.ReadCloser.Read(p)
@@ -58,9 +58,9 @@ type partWriter struct {
 // Unwrap is for http.ResponseController.
 func (w *partWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// patiently sends a part. Between two parts there is no deadline: HTTP/2 would end an answer by one though nothing
+// withDeadline sends a part. Between two parts there is no deadline: HTTP/2 would end an answer by one though nothing
 // waits to be taken.
-func (w *partWriter) patiently(send func()) {
+func (w *partWriter) withDeadline(send func()) {
 	_ = w.control.SetWriteDeadline(time.Now().Add(streamTimeout))
 	send()
 	_ = w.control.SetWriteDeadline(time.Time{})
@@ -68,18 +68,18 @@ func (w *partWriter) patiently(send func()) {
 
 // WriteHeader implements http.ResponseWriter. Statuses such as 103 are sent at once.
 func (w *partWriter) WriteHeader(status int) {
-	w.patiently(func() { w.ResponseWriter.WriteHeader(status) })
+	w.withDeadline(func() { w.ResponseWriter.WriteHeader(status) })
 }
 
 // Write implements http.ResponseWriter.
 func (w *partWriter) Write(part []byte) (n int, err error) {
-	w.patiently(func() { n, err = w.ResponseWriter.Write(part) })
+	w.withDeadline(func() { n, err = w.ResponseWriter.Write(part) })
 	return n, err
 }
 
 // FlushError is for http.ResponseController.
 func (w *partWriter) FlushError() (err error) {
-	w.patiently(func() { err = w.control.Flush() })
+	w.withDeadline(func() { err = w.control.Flush() })
 	return err
 }
 

@@ -25,8 +25,8 @@ const (
 // ended it.
 func inParts(pause time.Duration, ended chan<- error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		w, r = ByParts(w, r)
-		defer BePatient(w)
+		w, r = WithPartDeadlines(w, r)
+		defer SetPartDeadline(w)
 		n, err := io.Copy(io.Discard, r.Body)
 		if err == nil {
 			_, err = fmt.Fprintln(w, n)
@@ -131,8 +131,8 @@ func TestWhatStandsStillIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, connect := range protocols(t) {
 		for still, body := range map[string]func() io.Reader{
-			"a body that does not come":       func() io.Reader { return slowly(2, 10*streamTimeout) },
-			"an answer that nobody ever took": func() io.Reader { return strings.NewReader("x") },
+			"a body that does not come":      func() io.Reader { return slowly(2, 10*streamTimeout) },
+			"an answer that was never taken": func() io.Reader { return strings.NewReader("x") },
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				ended := make(chan error, 1)
@@ -168,8 +168,8 @@ func TestAnAnswerBeforeItsBodyIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, accepted := net.Pipe()
 		defer serveConn(func(w http.ResponseWriter, r *http.Request) {
-			w, _ = ByParts(w, r)
-			defer BePatient(w)
+			w, _ = WithPartDeadlines(w, r)
+			defer SetPartDeadline(w)
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = w.Write(make([]byte, partsPart))
 		}, Options{}, accepted)()
@@ -187,8 +187,8 @@ func TestUpgradedConnectionMayBeSilentNotDeaf(t *testing.T) {
 		near, accepted := net.Pipe()
 		ended := make(chan error, 1)
 		defer serveConn(func(w http.ResponseWriter, r *http.Request) {
-			w, _ = ByParts(w, r)
-			defer BePatient(w)
+			w, _ = WithPartDeadlines(w, r)
+			defer SetPartDeadline(w)
 			conn, _, err := http.NewResponseController(w).Hijack()
 			for err == nil {
 				line := make([]byte, 1)
@@ -209,7 +209,7 @@ func TestUpgradedConnectionMayBeSilentNotDeaf(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		handlerstest.MustWrite(t, near, "c") // and nobody reads it
+		handlerstest.MustWrite(t, near, "c") // and it is not read
 		if err := <-ended; err == nil || time.Since(began) != streamTimeout {
 			t.Errorf("given up after %s: %v", time.Since(began), err)
 		}

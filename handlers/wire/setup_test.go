@@ -18,7 +18,7 @@ func mirror(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusRequestTimeout)
 		return
 	}
-	Hurry(w)
+	SetAnswerDeadline(w)
 	_, _ = w.Write(body)
 }
 

@@ -15,7 +15,7 @@ const ConsolePath = console.Path
 
 // mountConsole has api serve the console, if there is to be one. A program that was built with the tag no_console has
 // none.
-func (s *Instance) mountConsole(api *handlers.Interface) error {
+func (s *Instance) mountConsole(api *handlers.API) error {
 	o := s.options.Console
 	if !o.IsOn {
 		return nil

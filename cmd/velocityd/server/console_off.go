@@ -8,4 +8,4 @@ import "velocityd/handlers"
 const ConsolePath = ""
 
 // mountConsole mounts nothing: this program has no console.
-func (s *Instance) mountConsole(*handlers.Interface) error { return nil }
+func (s *Instance) mountConsole(*handlers.API) error { return nil }

@@ -142,7 +142,7 @@ func (s *Instance) newDoors(ctx context.Context, l *Listeners) ([]door, error) {
 }
 
 // mountWforce has api serve the door for mail servers.
-func (s *Instance) mountWforce(api *handlers.Interface) {
+func (s *Instance) mountWforce(api *handlers.API) {
 	api.Mount(wforce.Path, wforce.New(wforce.Options{API: api, Attempts: Hiding(s.store, s.keys)}))
 }
 

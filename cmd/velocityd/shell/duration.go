@@ -103,6 +103,26 @@ func ParseMoment(text string, now time.Time) (time.Time, error) {
 		"UTC), or a time such as 2026-12-31T23:59:59Z; it is %q", text)
 }
 
+// ParseInterval reads the flags --since and --until, which name a length before now, a date or a time as ParseMoment
+// does. Of an empty one the zero time is returned. The error is a UsageError.
+func ParseInterval(since, until string, now time.Time) (from, to time.Time, err error) {
+	for _, end := range []struct {
+		flag, text string
+		at         *time.Time
+	}{{"--since", since, &from}, {"--until", until, &to}} {
+		if end.text == "" {
+			continue
+		}
+		if _, err := ParseLength(end.text); err == nil {
+			end.text = "-" + end.text
+		}
+		if *end.at, err = ParseMoment(end.text, now); err != nil {
+			return from, to, Usagef("%s %w", end.flag, err)
+		}
+	}
+	return from, to, nil
+}
+
 // isDigits reports whether text is one or more of the digits 0 to 9.
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"velocityd/service"
 )
 
 // Printable returns text, quoted if it is empty, has spaces around it or holds
@@ -32,4 +34,13 @@ func InstantOr(text string, at time.Time) string {
 		return text
 	}
 	return at.UTC().Format(time.RFC3339)
+}
+
+// Expiry returns when an override or a token ends.
+func Expiry(at, now time.Time) string {
+	end := InstantOr("never", at)
+	if service.HasExpired(at, now) {
+		return "expired " + end
+	}
+	return end
 }

@@ -1,9 +1,9 @@
 package txn
 
 import (
-	"fmt"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
@@ -42,19 +42,8 @@ type Interval struct {
 	Until string `env:"-" placeholder:"TIME" help:"Only txns before this instant, in the same forms."`
 }
 
-// Bound reads the interval into a query. before returns the instant that a text means, which may be a length before
-// now.
-func (i Interval) Bound(query *service.HistoryQuery, before func(text string) (time.Time, error)) (err error) {
-	for _, end := range []struct {
-		flag, text string
-		to         *time.Time
-	}{{"--since", i.Since, &query.Since}, {"--until", i.Until, &query.Until}} {
-		if end.text == "" {
-			continue
-		}
-		if *end.to, err = before(end.text); err != nil {
-			return fmt.Errorf("%s %w", end.flag, err)
-		}
-	}
-	return nil
+// Bound reads the interval into a query. The error is a shell.UsageError.
+func (i Interval) Bound(query *service.HistoryQuery) (err error) {
+	query.Since, query.Until, err = shell.ParseInterval(i.Since, i.Until, time.Now())
+	return err
 }

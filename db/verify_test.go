@@ -1,0 +1,271 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/session"
+	"velocityd/db/verify"
+	"velocityd/service"
+	limits "velocityd/service/proof"
+	"velocityd/tools/enginetest"
+)
+
+// eachVerified runs a test on each engine, and on the portable tables, with a store.
+func eachVerified(t *testing.T, test func(*testing.T, *enginetest.Database, *Store)) {
+	t.Helper()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{MaxConns: session.LeastMaxConns})
+		test(t, d, store)
+	})
+}
+
+// verifyAll returns the kinds of all findings, each once, in order.
+func verifyAll(t *testing.T, store *Store, o verify.Options) (kinds []limits.Kind, result verify.Result) {
+	t.Helper()
+	if o.Findings == 0 {
+		o.Findings, o.Places = 1000, limits.DefaultPlaces
+	}
+	result, err := store.VerifyLimits(t.Context(), o, func(f limits.Finding) {
+		kinds = append(kinds, f.Kind)
+		if strings.Contains(f.String(), "alice") || strings.Contains(f.String(), "192.0.2.1") {
+			t.Errorf("a finding names a key: %s", f)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds), result
+}
+
+// agePast moves all that was recorded, and the changes of zones, ten minutes into the past, so that no slack excuses
+// it.
+func agePast(t *testing.T, d *enginetest.Database) {
+	t.Helper()
+	const ago = " - INTERVAL 10 MINUTE"
+	enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at"+ago+", repeated_at = repeated_at"+ago+
+		", uncounted_at = uncounted_at"+ago)
+	enginetest.Exec(t, d.SQL, "UPDATE zone_attempt SET created_at = created_at"+ago)
+	enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 20 MINUTE")
+}
+
+// TestEachBadRowIsFound records attempts as callers do, and then lets somebody with SQL change or remove one row: each
+// kind of change is found, and nothing is found before.
+func TestEachBadRowIsFound(t *testing.T) {
+	t.Parallel()
+	eachVerified(t, func(t *testing.T, d *enginetest.Database, store *Store) {
+		d.LeaveUnaudited() // it is audited here
+		user, address := service.Bucket{ZoneID: 1, Key: "alice"}, service.Bucket{ZoneID: 2, Key: "192.0.2.1"}
+		d.SetZone(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, Counts: service.CountsFailures, RecordBlocked: 1})
+		d.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour, Calendar: service.Calendar{}})
+		attemptLogins(t, store, user, address)
+		agePast(t, d)
+		const aUser, anAddress = "zone_id = 1 AND counted = TRUE", "zone_id = 2 AND counted = TRUE"
+		for _, c := range []struct {
+			name, statement string
+			want            []limits.Kind
+		}{
+			{"as it was recorded", "DO 1", nil},
+			{
+				"one more attempt", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
+					"SELECT MAX(created_at), 2, '192.0.2.1', 0, 0, 1 FROM zone_txn WHERE zone_id = 2",
+				[]limits.Kind{limits.KindOverRate},
+			},
+			{
+				"a blocked attempt counts", "UPDATE zone_txn SET counted = 1 WHERE zone_id = 1 AND would_block = 1 LIMIT 1",
+				[]limits.Kind{limits.KindCharged},
+			},
+			{
+				"an attempt no longer counts", "UPDATE zone_txn SET counted = 0 WHERE " + anAddress + " LIMIT 1",
+				[]limits.Kind{limits.KindUncharged},
+			},
+			{
+				"a blocked attempt passed",
+				"UPDATE zone_txn SET blocked = 0, counted = 1, would_block = 0 WHERE zone_id = 1 AND blocked = 1 LIMIT 1",
+				[]limits.Kind{limits.KindLost, limits.KindOverRate, limits.KindRepeats, limits.KindTorn},
+			},
+			{
+				"a half of a check is gone", "DELETE FROM zone_txn WHERE " + aUser + " LIMIT 1",
+				[]limits.Kind{limits.KindLost, limits.KindTorn},
+			},
+			{
+				"a half of a check is older", "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 SECOND WHERE " + aUser +
+					" LIMIT 1",
+				[]limits.Kind{limits.KindInstants, limits.KindLost},
+			},
+			{
+				"a half of a check has an outcome", "UPDATE zone_txn SET outcome = 'failure' WHERE " + aUser + " LIMIT 1",
+				[]limits.Kind{limits.KindTorn},
+			},
+			{
+				"an attempt of another bucket", "UPDATE zone_txn SET bucket_key = 'bob' WHERE zone_id = 1 AND blocked = 1 LIMIT 1",
+				[]limits.Kind{limits.KindLost},
+			},
+			{"totals counted more", "INSERT INTO zone_hour (zone_id, hour, attempts, allowed, blocked, would_block, " +
+				"successes, failures, final) SELECT 2, DATE_FORMAT(MAX(created_at), '%Y-%m-%d %H:00:00'), 99, 99, 0, 0, 0, 0, " +
+				"TRUE FROM zone_txn", []limits.Kind{limits.KindCount}},
+			{
+				"a bucket without room let an attempt pass", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, " +
+					"would_block, counted) SELECT MAX(created_at), 2, '192.0.2.2', 0, 1, 0 FROM zone_txn",
+				[]limits.Kind{limits.KindFullPassed},
+			},
+			{
+				"a bucket with room blocked an attempt", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, " +
+					"would_block, counted) SELECT MAX(created_at), 2, '192.0.2.2', 1, 0, 0 FROM zone_txn",
+				[]limits.Kind{limits.KindCauseless},
+			},
+			{
+				"an id twice", "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) " +
+					"SELECT MAX(id), MAX(created_at) + INTERVAL 1 SECOND, 2, '192.0.2.2', 0, 0, 1 FROM zone_txn",
+				[]limits.Kind{limits.KindTwice},
+			},
+		} {
+			restore := keepTables(t, d, "zone_txn", "zone_hour")
+			enginetest.Exec(t, d.SQL, c.statement)
+			kinds, result := verifyAll(t, store, verify.Options{})
+			if !slices.Equal(kinds, c.want) {
+				t.Errorf("%s: found %v, want %v", c.name, kinds, c.want)
+			}
+			if result.Rows == 0 || result.Checked == 0 || result.Unknown != 0 {
+				t.Errorf("%s: proved %+v", c.name, result)
+			}
+			restore()
+		}
+	})
+}
+
+// TestTheAuditTellsWhichLimitHeldWhen narrows a zone two hours ago, and ends an override half an hour ago: rows that
+// were put in since and before are proven by the limit of their time.
+func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
+	t.Parallel()
+	eachVerified(t, func(t *testing.T, d *enginetest.Database, store *Store) {
+		d.LeaveUnaudited()
+		ctx := t.Context()
+		zone := service.Zone{ID: 1, Rate: 4, Window: time.Minute}
+		_, err := store.Records.PutZone(ctx, zone, service.Match{}, "ann")
+		o := service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideLimit, Rate: 1, Reason: "test"}
+		if err == nil {
+			o, err = store.Records.AddOverride(ctx, o, "ann")
+		}
+		zone.Rate = 2
+		if err == nil {
+			_, err = store.Records.PutZone(ctx, zone, service.Match{}, "ann")
+		}
+		if err == nil {
+			err = store.Records.DeleteOverride(ctx, 1, o.ID, "ann")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = UTC_TIMESTAMP(6) - INTERVAL IF(action = 'insert', "+
+			"240, IF(action = 'update', 120, 30)) MINUTE")
+		over := []limits.Kind{limits.KindOverRate}
+		for _, c := range []struct {
+			key          string
+			minutes, txn int
+			want         []limits.Kind
+		}{
+			{"bob", 180, 4, nil},
+			{"bob", 180, 5, over},
+			{"bob", 60, 2, nil},
+			{"bob", 60, 3, over},
+			{"alice", 180, 1, nil},
+			{"alice", 180, 2, over},
+			{"alice", 60, 1, nil},
+			{"alice", 60, 2, over},
+			{"alice", 10, 2, nil},
+			{"alice", 10, 3, over},
+		} {
+			enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn")
+			for range c.txn {
+				enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+					"VALUES (UTC_TIMESTAMP(6) - INTERVAL ? MINUTE, 1, ?, 0, 0, 1)", c.minutes, c.key)
+			}
+			if kinds, result := verifyAll(t, store, verify.Options{}); !slices.Equal(kinds, c.want) || result.Unknown != 0 {
+				t.Errorf("%d txns of %s %d minutes ago: found %v in %+v, want %v", c.txn, c.key, c.minutes, kinds, result, c.want)
+			}
+		}
+	})
+}
+
+// attemptLogins lets a login be tried until its user and its address are full, with attempt ids, a success that gives
+// its place back, and a release.
+func attemptLogins(t *testing.T, store *Store, buckets ...service.Bucket) {
+	t.Helper()
+	try := func(id string) service.Decision {
+		t.Helper()
+		found, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets, AttemptID: id}}})
+		if err != nil || found[0].Err != nil {
+			t.Fatal(err, found)
+		}
+		return found[0]
+	}
+	report := service.Report{TxnID: try("first").TxnID(), Outcome: service.OutcomeSuccess}
+	if errs, err := store.ReportAll(t.Context(), []service.Report{report}); err != nil || errs[0] != nil {
+		t.Fatal(err, errs)
+	}
+	for i := range 7 {
+		try(fmt.Sprintf("try-%d", i))
+	}
+	buckets = []service.Bucket{{ZoneID: buckets[0].ZoneID, Key: "carol"}}
+	try("released")
+	release(t, store, buckets[0])
+}
+
+// keepTables returns a function that makes tables as they are now.
+func keepTables(t *testing.T, d *enginetest.Database, tables ...string) (restore func()) {
+	t.Helper()
+	for _, table := range tables {
+		enginetest.Exec(t, d.SQL, "CREATE TABLE kept_"+table+" LIKE "+table) // TiDB has no CREATE TABLE … SELECT
+		enginetest.Exec(t, d.SQL, "INSERT INTO kept_"+table+" SELECT * FROM "+table)
+	}
+	return func() {
+		t.Helper()
+		for _, table := range tables {
+			enginetest.Exec(t, d.SQL, "DELETE FROM "+table)
+			enginetest.Exec(t, d.SQL, "INSERT INTO "+table+" SELECT * FROM kept_"+table)
+			enginetest.Exec(t, d.SQL, "DROP TABLE kept_"+table)
+		}
+	}
+}
+
+func TestAProofNeitherWaitsNorStopsAnybody(t *testing.T) {
+	t.Parallel()
+	eachVerified(t, func(t *testing.T, d *enginetest.Database, store *Store) {
+		d.SetZone(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour})
+		d.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour})
+		attemptLogins(t, store, service.Bucket{ZoneID: 1, Key: "alice"}, service.Bucket{ZoneID: 2, Key: "192.0.2.1"})
+		agePast(t, d)
+		d.HasAgedRows()
+		tx, err := d.SQL.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		for _, change := range []string{
+			"zone_txn SET repeats = 1", "zone_bucket_lock SET lockout_us = 1",
+			"zone_master SET rate = rate + 1",
+		} {
+			enginetest.Exec(t, tx, "UPDATE "+change) // locks all rows
+		}
+		if kinds, result := verifyAll(t, store, verify.Options{}); len(kinds) > 0 || result.Rows == 0 {
+			t.Errorf("found %v in %+v", kinds, result)
+		}
+		since := time.Now().Add(-time.Minute)
+		if kinds, result := verifyAll(t, store, verify.Options{Since: since}); len(kinds) > 0 || result.Rows == 0 {
+			t.Errorf("found %v in %+v since %s: rows of the windows before are read, too", kinds, result, since)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		o := verify.Options{Findings: 1, Places: limits.DefaultPlaces}
+		if _, err := store.VerifyLimits(ended, o, func(limits.Finding) {}); !errors.Is(err, context.Canceled) {
+			t.Errorf("after its caller has left: %v", err)
+		}
+	})
+}
