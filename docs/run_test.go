@@ -38,6 +38,44 @@ func (w *world) run(b block) error {
 	return nil
 }
 
+// pasteTwice runs the blocks of a page in order, and then all of them again. The pages that newcomers follow have each
+// block pasted twice at once, as people do if nothing seems to happen.
+func (w *world) pasteTwice(blocks []block) error {
+	if page := blocks[0].page; page != "README.md" && page != grantingPage {
+		if err := w.paste(blocks, false); err != nil {
+			return err
+		}
+		return w.paste(blocks, true)
+	}
+	for i := range blocks {
+		for _, again := range []bool{false, true} {
+			if err := w.paste(blocks[i:i+1], again); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// paste runs blocks. The second time a block fails with a number that it tells, such as "# a second time: 409".
+func (w *world) paste(blocks []block, again bool) error {
+	for _, b := range blocks {
+		told := regexp.MustCompile(`(?:#|--) .*a second time: \D*(\d+)`).FindStringSubmatch(b.text)
+		mustFail := again && told != nil
+		err := w.run(b)
+		switch {
+		case mustFail && err == nil:
+			return fmt.Errorf("%s: the second time it runs, and the page says that it fails with %s", b.at(0), told[1])
+		case mustFail && regexp.MustCompile(`\b`+told[1]+`\b`).MatchString(err.Error()):
+		case err != nil && again:
+			return fmt.Errorf("the second time: %w", err)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
 func (w *world) runSQL(b block) error {
 	account, family, err := b.runsAs()
 	if err != nil {
@@ -67,11 +105,9 @@ const patience = 2 * time.Minute
 // exported variables of a block to the next one.
 const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; ln -sfn "$PROJECT/tools" tools; ` +
 	`trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; ` +
-	`if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
+	`if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; trap 'export -p >"$WORLD/env"' EXIT; ` +
 	`make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
 	`curl() { command curl --fail-with-body "$@"; }; ` + "\n"
-
-const epilogue = "\nexport -p >\"$WORLD/env\"\n"
 
 // runShell runs a block as one script. A line that is meant to end otherwise says
 // so at its end: "# exit code 4".
@@ -79,7 +115,7 @@ func (w *world) runShell(b block) error {
 	w.awaitService()
 	expected := regexp.MustCompile(`(?m)^(.*\S) +# exit code (\d+)\b.*$`)
 	text := expected.ReplaceAllString(b.text, `code=0; $1 || code=$$?; test $$code = $2`)
-	where, failed, err := w.execute("bash", prologue+w.renameCode(text)+epilogue)
+	where, failed, err := w.execute("bash", prologue+w.renameCode(text))
 	if failed == nil {
 		w.awaitService()
 		return err

@@ -135,7 +135,7 @@ func serverOf(t *testing.T, engine *enginetest.Engine, page string) *enginetest.
 func (w *world) readSecrets(blocks []block) {
 	w.t.Helper()
 	for _, b := range blocks {
-		for _, user := range regexp.MustCompile(`CREATE USER '([a-z_]+)'@'%' IDENTIFIED BY '([^']+)'`).FindAllStringSubmatch(
+		for _, user := range regexp.MustCompile(`CREATE USER IF NOT EXISTS '([a-z_]+)'@'%' IDENTIFIED BY '([^']+)'`).FindAllStringSubmatch(
 			b.text, -1) {
 			w.secrets[user[1]] = user[2]
 		}

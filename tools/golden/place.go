@@ -55,15 +55,17 @@ func start(ctx context.Context, binary, engine string) (_ *place, err error) {
 		return nil, err
 	}
 	p.masks = newMasks(p.folder, port, dbPort, strings.TrimPrefix(strings.TrimSpace(string(named)), "velocityd "))
+	if err := os.Mkdir(filepath.Join(p.folder, "imported"), 0o700); err != nil {
+		return nil, err
+	}
 	for name, text := range files() {
 		if err := os.WriteFile(filepath.Join(p.folder, name), []byte(text), 0o600); err != nil {
 			return nil, err
 		}
 	}
 	p.dev = exec.CommandContext(context.WithoutCancel(ctx), binary, "dev", "--data", filepath.Join(p.folder, "data"),
-		"--engine", engine,
-		"--listen", "127.0.0.1:"+port, "--db-port", dbPort, "--retention", "off", "--gates",
-		filepath.Join(p.folder, "gates.yaml"))
+		"--engine", engine, "--listen", "127.0.0.1:"+port, "--db-port", dbPort, "--retention", "off",
+		"--gates", filepath.Join(p.folder, "gates.yaml"))
 	p.dev.Env = p.environ()
 	log, err := os.Create(filepath.Join(p.folder, "log"))
 	if err != nil {
@@ -347,11 +349,8 @@ func (p *place) commands(ctx context.Context) (list []*regexp.Regexp) {
 
 // procedures are those that a comment calls public.
 func (p *place) procedures(ctx context.Context) (list []*regexp.Regexp) {
-	rows,
-		err := p.db.QueryContext(
-		ctx,
-		"SELECT ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_COMMENT LIKE "+
-			"'public%'")
+	rows, err := p.db.QueryContext(ctx, "SELECT ROUTINE_NAME FROM information_schema.ROUTINES "+
+		"WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_COMMENT LIKE 'public%'")
 	if err != nil {
 		return []*regexp.Regexp{regexp.MustCompile("^public procedures: " + regexp.QuoteMeta(err.Error()))}
 	}

@@ -51,7 +51,7 @@ func proveSchema(ctx context.Context, t Target) error {
 
 // proveKeys returns a *db.UnreadyError if other instances have another secret key under one of the ids.
 func proveKeys(ctx context.Context, t Target) error {
-	err := t.Store.ProveKeys(ctx, t.Keys)
+	err := t.Store.CompareKeys(ctx, t.Keys)
 	if errors.Is(err, service.ErrConflict) {
 		return db.NewUnreadyError(err.Error(), nil)
 	}
