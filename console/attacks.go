@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"velocityd/console/figure"
-	"velocityd/console/words"
+	"velocityd/console/chart"
+	"velocityd/console/format"
 	"velocityd/service"
 	"velocityd/service/zonereport"
 )
@@ -37,7 +37,7 @@ type attacks struct {
 	Rows             int
 	ByUser, ByAddr   *zonereport.Report
 	Networks         []network
-	Heat             []figure.Heat
+	Heat             []chart.Heat
 	Fault            string // why there is no report
 }
 
@@ -153,15 +153,15 @@ func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
 }
 
 // heat makes the heat map of a zone from its hourly totals.
-func (v *visit) heat(ctx context.Context, zone service.Zone) (figure.Heat, error) {
+func (v *visit) heat(ctx context.Context, zone service.Zone) (chart.Heat, error) {
 	until := service.SpanHour.Begin(v.Now())
 	totals, err := v.api.ZoneTotals(ctx, zone.ID, service.TotalsQuery{
-		Since: service.At(until.AddDate(0, 0, -7*figure.HeatWeeks)), Until: service.At(until), By: service.SpanHour,
+		Since: service.At(until.AddDate(0, 0, -7*chart.HeatWeeks)), Until: service.At(until), By: service.SpanHour,
 	})
 	if err != nil {
-		return figure.Heat{}, err
+		return chart.Heat{}, err
 	}
-	return figure.NewHeat(zone, totals), nil
+	return chart.NewHeat(zone, totals), nil
 }
 
 // IsPair reports whether there are two zones, so that sprays can be seen.
@@ -174,8 +174,8 @@ func (a *attacks) First() *zonereport.Report { return cmp.Or(a.ByUser, a.ByAddr)
 // speaks only if all that is kept of the time was looked at.
 func (a *attacks) Sentence() string {
 	r := a.First()
-	sentence := fmt.Sprintf("%s attempts of zone %d found no room, of %s.", words.Num(r.Total.WouldBlock), r.ZoneID,
-		words.Num(r.Total.Attempts))
+	sentence := fmt.Sprintf("%s attempts of zone %d found no room, of %s.", format.Num(r.Total.WouldBlock), r.ZoneID,
+		format.Num(r.Total.Attempts))
 	if a.IsPair() {
 		sentence = a.amount(len(r.Sprays), "address tried many users", "addresses tried many users") +
 			a.amount(len(r.Targets), "user was tried from many addresses", "users were tried from many addresses") + sentence

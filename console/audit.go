@@ -27,7 +27,7 @@ type auditList struct {
 // auditRow is something that somebody has done.
 type auditRow struct {
 	audit.Entry
-	Deed    string // in words
+	Summary string // of the change, in words
 	Changes []settings.Difference
 	Key     string // of a bucket; "" if it is about none
 }
@@ -86,7 +86,7 @@ func (l auditList) query(asked url.Values, now time.Time) (audit.Query, error) {
 }
 
 func auditRowOf(e audit.Entry) auditRow {
-	row := auditRow{Entry: e, Deed: deedInWords(e), Changes: settings.ChangesOf(e)}
+	row := auditRow{Entry: e, Summary: actionInWords(e), Changes: settings.ChangesOf(e)}
 	for _, m := range settings.MembersOf(e.After) {
 		if e.Subject == "bucket" && m.Name == "bucket_key" {
 			row.Key = m.Text
@@ -95,8 +95,8 @@ func auditRowOf(e audit.Entry) auditRow {
 	return row
 }
 
-// deedInWords returns what an entry says was done.
-func deedInWords(e audit.Entry) string {
+// actionInWords returns what an entry says was done.
+func actionInWords(e audit.Entry) string {
 	done := map[string]string{
 		"insert": "made", "update": "changed", "delete": "deleted", "release": "released", "export": "exported",
 		"erase": "erased",

@@ -135,7 +135,7 @@ func TestDeletedZoneIsRestoredAbsentOneIsNot(t *testing.T) {
 	}
 }
 
-func TestReaderWithoutScopeIsShownNoDeed(t *testing.T) {
+func TestReaderWithoutScopeIsShownNoAction(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.audit = audited(t).audit

@@ -111,28 +111,30 @@ func (c *console) routes() http.Handler {
 	return mux
 }
 
-// visits returns the pages and deeds for readers who are known, by method and path.
+// visits returns the pages and actions for readers who are known, by method and path.
 func (c *console) visits() map[string]func(*visit) error {
 	list := map[string]func(*visit) error{ // these have deadlines that are longer
 		"GET " + Path + "history.csv":    exportHistory("csv"),
 		"GET " + Path + "history.ndjson": exportHistory("ndjson"),
 		"GET " + Path + "attacks":        (*visit).attacks,
 	}
-	add := func(method, path string, handle func(*visit) error) { list[method+" "+Path+path] = hurried(handle) }
+	add := func(method, path string, handle func(*visit) error) {
+		list[method+" "+Path+path] = withDeadline(handle)
+	}
 	add("GET", "{$}", (*visit).now)
 	add("GET", "history", (*visit).history)
 	add("GET", "locked", (*visit).locked)
-	add("POST", "locked/release", needing(access.ScopeRelease, (*visit).releaseSelected))
-	add("POST", "locked/release-all", needing(access.ScopeRelease, (*visit).releaseAll))
+	add("POST", "locked/release", requiring(access.ScopeRelease, (*visit).releaseSelected))
+	add("POST", "locked/release-all", requiring(access.ScopeRelease, (*visit).releaseAll))
 	add("GET", "zones", (*visit).zones)
-	add("GET", "zones/new", needing(access.ScopeZones, (*visit).newZone))
-	add("POST", "zones/new", needing(access.ScopeZones, (*visit).makeZone))
+	add("GET", "zones/new", requiring(access.ScopeZones, (*visit).newZone))
+	add("POST", "zones/new", requiring(access.ScopeZones, (*visit).makeZone))
 	add("GET", "zones/{zone}", about((*visit).pathZone, (*visit).zone))
-	add("GET", "zones/{zone}/edit", needing(access.ScopeZones, about((*visit).pathZone, (*visit).editZone)))
-	add("POST", "zones/{zone}/edit", needing(access.ScopeZones, about((*visit).pathZone, (*visit).writeZone)))
+	add("GET", "zones/{zone}/edit", requiring(access.ScopeZones, about((*visit).pathZone, (*visit).editZone)))
+	add("POST", "zones/{zone}/edit", requiring(access.ScopeZones, about((*visit).pathZone, (*visit).writeZone)))
 	add("GET", "zones/{zone}/versions", (*visit).versions)
-	add("GET", "zones/{zone}/versions/{change}", needing(access.ScopeZones, (*visit).showRestoration))
-	add("POST", "zones/{zone}/versions/{change}", needing(access.ScopeZones, (*visit).putBack))
+	add("GET", "zones/{zone}/versions/{change}", requiring(access.ScopeZones, (*visit).showRestoration))
+	add("POST", "zones/{zone}/versions/{change}", requiring(access.ScopeZones, (*visit).putBack))
 	add("POST", "zones/{zone}/delete", about((*visit).pathZone, (*visit).dropZone))
 	add("GET", "zones/{zone}/preview/{job}", about((*visit).pathZone, (*visit).showPreview))
 	add("POST", "zones/{zone}/preview/{job}/cancel", about((*visit).pathZone, (*visit).cancelPreview))
@@ -151,7 +153,7 @@ func (c *console) visits() map[string]func(*visit) error {
 	add("GET", "search", (*visit).search)
 	add("POST", "search", (*visit).postSearch)
 	add("GET", "keys/{key}", (*visit).key)
-	add("GET", "keys/{key}/beside", (*visit).besideKey)
+	add("GET", "keys/{key}/beside", (*visit).relatedToKey)
 	add("POST", "keys/{key}/release", (*visit).release)
 	add("POST", "keys/{key}/override", (*visit).setOverride)
 	add("POST", "keys/{key}/drop", (*visit).endOverride)

@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"velocityd/console/figure"
-	"velocityd/console/words"
+	"velocityd/console/chart"
+	"velocityd/console/format"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/explain"
@@ -20,11 +20,11 @@ import (
 type decision struct {
 	explain.Explanation
 	Names  map[int64]string // of the zones that the reader may see
-	Figure *figure.Window
+	Figure *chart.Window
 	JSON   string
-	// Now is how the key stands now, and Deeds are the changes that can be made. Now is nil if the reader may not look.
-	Now   *standing
-	Deeds deeds
+	// Now is how the key stands now, and Actions are the changes that can be made. Now is nil if the reader may not look.
+	Now     *keyStatus
+	Actions keyActions
 	// IsChanged says that the zone has other settings now.
 	IsChanged bool
 }
@@ -47,7 +47,7 @@ func (v *visit) txn() error {
 	if err := v.stand(&d); err != nil {
 		return err
 	}
-	d.Figure = figure.NewWindow(d.Explanation)
+	d.Figure = chart.NewWindow(d.Explanation)
 	if d.JSON, err = jsonOf(d.Explanation); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (v *visit) stand(d *decision) error {
 		return err
 	}
 	for _, zone := range zones {
-		d.Names[zone.ID] = words.ZoneName(zone)
+		d.Names[zone.ID] = format.ZoneName(zone)
 		if zone.ID != d.Txn.Bucket.ZoneID {
 			continue
 		}
@@ -69,12 +69,12 @@ func (v *visit) stand(d *decision) error {
 		if !v.may(access.ScopePeek) {
 			continue
 		}
-		now, err := v.standing(zone, d.Txn.Bucket.Key)
+		now, err := v.keyStatus(zone, d.Txn.Bucket.Key)
 		if err != nil {
 			return err
 		}
 		if now.Refused == "" { // the rule of keys may have changed
-			d.Now, d.Deeds = &now, v.deedsOf(v.keys.seal(d.Txn.Bucket), now)
+			d.Now, d.Actions = &now, v.keyActionsOf(v.keys.seal(d.Txn.Bucket), now)
 		}
 	}
 	return nil
@@ -83,7 +83,7 @@ func (v *visit) stand(d *decision) error {
 // jsonOf returns an explanation as the HTTP interface answers it, in several lines.
 func jsonOf(x explain.Explanation) (string, error) {
 	text, err := json.Marshal(x, jsontext.WithIndent("  ")) // the template escapes it for HTML
-	return words.Escaped(string(text) + "\n"), err
+	return format.Escaped(string(text) + "\n"), err
 }
 
 // ZoneName returns the name of a zone by its number.
@@ -91,7 +91,7 @@ func (d decision) ZoneName(id int64) string {
 	if name, isKnown := d.Names[id]; isKnown {
 		return name
 	}
-	return words.ZoneName(service.Zone{ID: id})
+	return format.ZoneName(service.Zone{ID: id})
 }
 
 // LeavesAt returns when a txn that counted leaves the window by itself.
@@ -100,7 +100,7 @@ func (d decision) LeavesAt(t service.Txn) time.Time {
 }
 
 // IsShort reports whether the time of the day is enough to tell the instants of the window.
-func (d decision) IsShort() bool { return d.Window.Duration <= figure.ShortWindow }
+func (d decision) IsShort() bool { return d.Window.Duration <= chart.ShortWindow }
 
 // IsCut reports whether more txns counted than are listed.
 func (d decision) IsCut() bool { return len(d.Counted) == explain.MostListed }

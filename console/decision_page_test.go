@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/console/figure"
+	"velocityd/console/chart"
 	"velocityd/service"
 	"velocityd/service/explain"
 )
@@ -35,7 +35,7 @@ func TestDecisionNamesPartsNoLongerKnown(t *testing.T) {
 	}
 	var text bytes.Buffer
 	if err := parsed.ExecuteTemplate(
-		&text, "main", page{Path: Path, Content: decision{Explanation: x, Figure: figure.NewWindow(x)}}); err != nil {
+		&text, "main", page{Path: Path, Content: decision{Explanation: x, Figure: chart.NewWindow(x)}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, wanted := range []string{

@@ -11,7 +11,7 @@ import (
 	"velocityd/client/inprocess"
 )
 
-// exportHistory returns the deed that sends all attempts which pass the filters in the address, as a file of a format,
+// exportHistory returns the action that sends all attempts which pass the filters in the address, as a file of a format,
 // the newest first. The HTTP interface notes it in the audit.
 func exportHistory(format string) func(*visit) error {
 	return func(v *visit) error {
@@ -39,20 +39,20 @@ func (v *visit) stream(path, name string) error {
 	}
 	asked := inprocess.Transport{API: v.API, Caller: v.r}.AsCaller(r)
 	asked.Proto, asked.ProtoMajor, asked.ProtoMinor = v.r.Proto, v.r.ProtoMajor, v.r.ProtoMinor // HTTP/1.0 has no streams
-	w := &refusable{ResponseWriter: v.w, name: name}
+	w := &exportWriter{ResponseWriter: v.w, name: name}
 	v.API.ServeHTTP(w, asked)
 	return w.err()
 }
 
-// refusable writes an answer to the browser, unless it is a refusal: then it keeps it.
-type refusable struct {
+// exportWriter writes an answer to the browser, unless it is a refusal: then it keeps it.
+type exportWriter struct {
 	http.ResponseWriter
 	name    string // of the file, for the browser
 	refusal *inprocess.Answer
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *refusable) WriteHeader(status int) {
+func (w *exportWriter) WriteHeader(status int) {
 	switch {
 	case w.refusal != nil:
 	case status >= http.StatusBadRequest:
@@ -65,7 +65,7 @@ func (w *refusable) WriteHeader(status int) {
 }
 
 // Write implements http.ResponseWriter.
-func (w *refusable) Write(text []byte) (int, error) {
+func (w *exportWriter) Write(text []byte) (int, error) {
 	if w.refusal != nil {
 		return w.refusal.Write(text)
 	}
@@ -73,7 +73,7 @@ func (w *refusable) Write(text []byte) (int, error) {
 }
 
 // FlushError sends what was written.
-func (w *refusable) FlushError() error {
+func (w *exportWriter) FlushError() error {
 	if w.refusal != nil {
 		return nil
 	}
@@ -81,11 +81,11 @@ func (w *refusable) FlushError() error {
 }
 
 // SetWriteDeadline bounds the time that the browser has to take a part.
-func (w *refusable) SetWriteDeadline(at time.Time) error {
+func (w *exportWriter) SetWriteDeadline(at time.Time) error {
 	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(at)
 }
 
-func (w *refusable) err() error {
+func (w *exportWriter) err() error {
 	if w.refusal == nil {
 		return nil
 	}

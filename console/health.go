@@ -97,7 +97,7 @@ func (v *visit) resend() error {
 	if !ok {
 		return v.unknown()
 	}
-	ctx, err := v.because()
+	ctx, err := v.withReason()
 	if err != nil {
 		return v.fail(http.StatusBadRequest, "Nothing is sent again.", sentenceOfField(err)+" Go back, and say why.")
 	}

@@ -101,7 +101,7 @@ func TestLoginShowsWithoutDatabaseAndPagesSaySo(t *testing.T) {
 	}
 }
 
-func TestDeedLeadsToPathBelowConsole(t *testing.T) {
+func TestActionLeadsToPathBelowConsole(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)

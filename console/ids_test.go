@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"velocityd/console/words"
+	"velocityd/console/format"
 	"velocityd/service"
 )
 
@@ -59,7 +59,7 @@ func FuzzIDs(f *testing.F) {
 	s := newSpelling()
 	f.Fuzz(func(t *testing.T, text string) {
 		if id, ok := s.txnID(text); ok {
-			if again, ok := s.txnID("#" + words.Num(id)); !ok || again != id {
+			if again, ok := s.txnID("#" + format.Num(id)); !ok || again != id {
 				t.Errorf("%q is txn %d, and the page's own spelling of it is %d", text, id, again)
 			}
 		}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"velocityd/console/figure"
-	"velocityd/console/words"
+	"velocityd/console/chart"
+	"velocityd/console/format"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/event"
@@ -22,23 +22,23 @@ const (
 
 // keyPage is the content of the page of one key.
 type keyPage struct {
-	Sealed string // of the page's own address
-	Asked  service.Bucket
-	Zones  []keyZone // that know the key, and the one that the link names
-	Unseen []standing
-	Left   int // zones that were not looked at
-	Span   time.Duration
-	Spans  []time.Duration
-	Line   *figure.Timeline
-	Txns   []service.Txn
-	Beside beside
+	Sealed  string // of the page's own address
+	Asked   service.Bucket
+	Zones   []keyZone // that know the key, and the one that the link names
+	Unseen  []keyStatus
+	Left    int // zones that were not looked at
+	Span    time.Duration
+	Spans   []time.Duration
+	Line    *chart.Timeline
+	Txns    []service.Txn
+	Related relatedKeys
 }
 
 type keyZone struct {
-	standing
-	Deeds   deeds
+	keyStatus
+	Actions keyActions
 	History service.HistoryPage
-	Locks   []figure.Span
+	Locks   []chart.Span
 	Totals  *service.BucketTotals
 }
 
@@ -49,7 +49,7 @@ func (v *visit) key() error {
 	if k.Asked, ok = v.openKey(k.Sealed); !ok {
 		return v.failSealed()
 	}
-	all, left, err := v.standings(k.Asked)
+	all, left, err := v.keyStatuses(k.Asked)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (v *visit) key() error {
 		switch {
 		case s.Refused != "":
 		case s.IsSeen(), s.Zone.ID == k.Asked.ZoneID:
-			k.Zones = append(k.Zones, keyZone{standing: s, Deeds: v.deedsOf(k.Sealed, s)})
+			k.Zones = append(k.Zones, keyZone{keyStatus: s, Actions: v.keyActionsOf(k.Sealed, s)})
 		default:
 			k.Unseen = append(k.Unseen, s)
 		}
@@ -81,32 +81,32 @@ func (v *visit) tell(k *keyPage) (err error) {
 	}
 	slices.SortStableFunc(k.Txns, func(a, b service.Txn) int { return b.CreatedAt.Compare(a.CreatedAt.Time) })
 	if len(k.Txns) > 0 {
-		k.Spans = figure.Spans()
+		k.Spans = chart.Spans()
 		now := k.Zones[0].Peek.At.Time
-		k.Span = figure.SpanOf(v.r.URL.Query().Get("span"), now.Sub(k.Txns[0].CreatedAt.Time),
+		k.Span = chart.SpanOf(v.r.URL.Query().Get("span"), now.Sub(k.Txns[0].CreatedAt.Time),
 			now.Sub(k.Txns[len(k.Txns)-1].CreatedAt.Time))
-		k.Line = figure.NewTimeline(now, k.Span, k.drawn())
+		k.Line = chart.NewTimeline(now, k.Span, k.drawn())
 	}
-	k.Beside = k.beside()
+	k.Related = k.related()
 	k.Txns = k.Txns[:min(mostRows, len(k.Txns))]
 	return nil
 }
 
-// beside counts the other keys of all checks of the key that the page has, in all zones.
-func (k keyPage) beside() beside {
+// related counts the other keys of all checks of the key that the page has, in all zones.
+func (k keyPage) related() relatedKeys {
 	var page service.HistoryPage
 	for _, z := range k.Zones {
 		page.Txns, page.Others = append(page.Txns, z.History.Txns...), append(page.Others, z.History.Others...)
 		page.Next = max(page.Next, z.History.Next)
 	}
-	return besideOf(page)
+	return relatedKeysOf(page)
 }
 
 // drawn returns the attempts for the time line.
-func (k keyPage) drawn() (zones []figure.Zone) {
+func (k keyPage) drawn() (zones []chart.Zone) {
 	for _, z := range k.Zones {
 		zones = append(
-			zones, figure.Zone{Name: words.Plain(z.Name()), Txns: z.History.Txns, HasMore: z.History.Next != 0, Locks: z.Locks})
+			zones, chart.Zone{Name: format.Plain(z.Name()), Txns: z.History.Txns, HasMore: z.History.Next != 0, Locks: z.Locks})
 	}
 	return zones
 }
@@ -120,7 +120,7 @@ func (v *visit) tellZone(z *keyZone, limit int) (err error) {
 	if z.History, err = v.api.History(v.r.Context(), query); err != nil {
 		return err
 	}
-	if z.Locks, err = v.locks(z.standing); err != nil {
+	if z.Locks, err = v.locks(z.keyStatus); err != nil {
 		return err
 	}
 	if z.Zone.Totals {
@@ -150,9 +150,9 @@ func (k keyPage) Origin() *service.Origin {
 
 // Folded returns the zones that keep the key in another spelling than it was asked for.
 func (k keyPage) Folded() []folding {
-	var all []standing
+	var all []keyStatus
 	for _, z := range k.Zones {
-		all = append(all, z.standing)
+		all = append(all, z.keyStatus)
 	}
 	return foldings(all)
 }
@@ -161,10 +161,10 @@ func (k keyPage) Folded() []folding {
 func (k keyPage) IsTyped() bool { return k.Asked.ZoneID == 0 }
 
 // Worst returns the zone that keeps the key out for longest, or nil if it may pass everywhere.
-func (k keyPage) Worst() *standing {
-	var worst *standing
+func (k keyPage) Worst() *keyStatus {
+	var worst *keyStatus
 	for i := range k.Zones {
-		s := &k.Zones[i].standing
+		s := &k.Zones[i].keyStatus
 		if !s.Watches() && s.Peek.Reason != "" && (worst == nil || s.OpensAt().After(worst.OpensAt())) {
 			worst = s
 		}
@@ -193,14 +193,14 @@ func (k keyPage) ZoneName(id int64) string {
 			return z.Name()
 		}
 	}
-	return words.ZoneName(service.Zone{ID: id})
+	return format.ZoneName(service.Zone{ID: id})
 }
 
 // mostLocks bounds the lockouts of one zone that a page asks for.
 const mostLocks = 50
 
 // locks returns the newest lockouts of a key in a zone, the oldest first.
-func (v *visit) locks(s standing) (locks []figure.Span, err error) {
+func (v *visit) locks(s keyStatus) (locks []chart.Span, err error) {
 	bucket := s.Peek.Bucket
 	page, err := v.api.Events(v.r.Context(), event.Query{
 		Types: []event.Type{event.BucketLocked, event.BucketLockEnded}, Zones: []int64{bucket.ZoneID},
@@ -218,11 +218,11 @@ func (v *visit) locks(s standing) (locks []figure.Span, err error) {
 		}
 		switch {
 		case e.Type == event.BucketLocked:
-			locks = append(locks, figure.Span{From: e.At.Time, To: data.LockedUntil})
+			locks = append(locks, chart.Span{From: e.At.Time, To: data.LockedUntil})
 		case len(locks) > 0:
 			locks[len(locks)-1].To = data.EndedAt
 		default:
-			locks = append(locks, figure.Span{From: data.LockedAt, To: data.EndedAt})
+			locks = append(locks, chart.Span{From: data.LockedAt, To: data.EndedAt})
 		}
 	}
 	return locks, err

@@ -153,7 +153,7 @@ func TestAKeyTellsItsStoryInEveryZone(t *testing.T) {
 		`aria-label="Attempts of the last 1 h. Login per user: 1 allowed, 1 blocked, locked 1 times;`)
 }
 
-func TestDeedsFromKeyPageAreDoneAndAudited(t *testing.T) {
+func TestActionsFromKeyPageAreDoneAndAudited(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.guardLogins(t)
@@ -164,9 +164,9 @@ func TestDeedsFromKeyPageAreDoneAndAudited(t *testing.T) {
 	b := p.person(t, "dora", access.ScopeAdmin).logIn(t)
 	path, page := b.search(t, "ALICE")
 	bucket := regexp.MustCompile(`name="bucket" value="([^"]*)"`).FindStringSubmatch(page)[1]
-	do := func(deed string, form url.Values) (status int, page string) {
+	do := func(action string, form url.Values) (status int, page string) {
 		form.Set("bucket", bucket)
-		return b.post(t, path+"/"+deed, form)
+		return b.post(t, path+"/"+action, form)
 	}
 	if status, page := do("release", url.Values{"reason": {" "}}); status != http.StatusBadRequest ||
 		!strings.Contains(page, "Say why") {
@@ -236,7 +236,7 @@ func TestWrongFormIsAnsweredInWords(t *testing.T) {
 	b.gets(t, "keys/forged", http.StatusNotFound, "Search for the key again")
 }
 
-func TestReaderIsShownDeedsOfOwnScopesAlone(t *testing.T) {
+func TestReaderIsShownActionsOfOwnScopesAlone(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.guardLogins(t)

@@ -164,7 +164,7 @@ func (v *visit) changeOverride(p overridePage) error {
 }
 
 func (v *visit) dropOverride(p overridePage) error {
-	why, err := v.because()
+	why, err := v.withReason()
 	if err != nil {
 		p.Fault = sentenceOfField(err)
 		return v.override(p)

@@ -34,7 +34,7 @@ type page struct {
 	Reader   string // "" if nobody is logged in
 	Open     bool   // nobody is asked who he is
 	CanLeave bool   // there is a session to end
-	Notice   string // of the deed that led to this page
+	Notice   string // of the action that led to this page
 	Path     string // where the console begins
 	Content  any
 	may      func(access.Scope) bool
@@ -63,7 +63,7 @@ func menu() []entry {
 	}
 }
 
-// notices are the sentences of deeds, by the word in the address of the page that they lead to.
+// notices are the sentences of actions, by the word in the address of the page that they lead to.
 func notices() map[string]string {
 	return map[string]string{
 		"released": "The buckets are released: nothing counts in them, and no lockout holds. Each release stands in " +

@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"velocityd/console/figure"
+	"velocityd/console/chart"
+	"velocityd/console/format"
 	"velocityd/console/settings"
-	"velocityd/console/words"
 	"velocityd/service"
 	"velocityd/service/backtest"
 )
@@ -33,7 +33,7 @@ type preview struct {
 	Choices []previewChoice
 	First   int // the choice that is shown first
 	Last    int // the number of the last choice
-	Demand  figure.Demand
+	Demand  chart.Demand
 	MaySave bool
 }
 
@@ -137,8 +137,8 @@ func (p *preview) fill(result backtest.Result) {
 		p.Choices, p.Last = append(p.Choices, c), i
 	}
 	if len(result.Demands) > 0 {
-		p.Demand = figure.NewDemand(result.Demands[0], rates, p.First)
-		p.Demand.Span = words.Span(p.Wanted)
+		p.Demand = chart.NewDemand(result.Demands[0], rates, p.First)
+		p.Demand.Span = format.Span(p.Wanted)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"velocityd/service/lockout"
 )
 
-// mostPages bounds the pages of lockouts that one deed looks at.
+// mostPages bounds the pages of lockouts that one action looks at.
 const mostPages = 10
 
 // releaseSelected releases the buckets of the lockouts that the reader has marked on a page. A lockout that has ended

@@ -13,7 +13,7 @@ import (
 	"velocityd/service/access"
 )
 
-func TestEachPageAndDeedNeedsItsScope(t *testing.T) {
+func TestEachPageAndActionNeedsItsScope(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.guardLogins(t)
@@ -25,7 +25,7 @@ func TestEachPageAndDeedNeedsItsScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	var people []*browser
-	for _, preset := range access.Presets() { // those with the fewest scopes first: no deed is done before it was refused
+	for _, preset := range access.Presets() { // those with the fewest scopes first: no action is done before it was refused
 		people = append(people, p.person(t, string(preset), preset.Scopes(nil)...))
 	}
 	_, page := people[0].logIn(t).get(t, "history")
@@ -53,14 +53,14 @@ func TestEachPageAndDeedNeedsItsScope(t *testing.T) {
 // free is the scope of pages that each preset may see.
 const free = access.Scope("")
 
-// request is a page or a deed, and the scope that it needs.
+// request is a page or an action, and the scope that it needs.
 type request struct {
 	path  string
 	form  url.Values // nil: it is a page
 	needs access.Scope
 }
 
-// requests returns the requests of all pages and deeds, about the records that the test has made. sealed is the bucket
+// requests returns the requests of all pages and actions, about the records that the test has made. sealed is the bucket
 // of alice.
 func requests(sealed string) []request {
 	why := func(values ...string) url.Values {

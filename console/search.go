@@ -23,7 +23,7 @@ type search struct {
 	IsFar        bool
 	ScannedUntil time.Time
 	// Keys are the zones in which it may be a key, and Left how many zones were not looked at.
-	Keys []standing
+	Keys []keyStatus
 	Left int
 }
 
@@ -82,7 +82,7 @@ func (v *visit) find(found *search) (err error) {
 		}
 	}
 	if v.may(access.ScopePeek) {
-		if found.Keys, found.Left, err = v.standings(service.Bucket{Key: found.Text}); err != nil {
+		if found.Keys, found.Left, err = v.keyStatuses(service.Bucket{Key: found.Text}); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (s search) IsNetwork() bool {
 }
 
 // Taken returns the zones that take the text as a key.
-func (s search) Taken() (taken []standing) {
+func (s search) Taken() (taken []keyStatus) {
 	for _, k := range s.Keys {
 		if k.Refused == "" {
 			taken = append(taken, k)

@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"strconv"
 
-	"velocityd/console/figure"
-	"velocityd/console/words"
+	"velocityd/console/chart"
+	"velocityd/console/format"
 	"velocityd/service"
 )
 
@@ -16,10 +16,10 @@ func (c *console) funcs() template.FuncMap {
 	all := template.FuncMap{
 		"file": c.files.address, "zonePath": zonePath, "txnPath": txnPath, "overridePath": overridePath,
 		"historyPath": c.historyPath,
-		"besidePath":  c.besidePath,
-		"bucket":      bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": figure.Spark, "task": taskInWords,
+		"relatedPath": c.relatedPath,
+		"bucket":      bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": chart.Spark, "task": taskInWords,
 	}
-	maps.Copy(all, words.Funcs())
+	maps.Copy(all, format.Funcs())
 	return all
 }
 

@@ -72,8 +72,8 @@ func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 	}
 }
 
-// hurried returns a page whose answers must all be there within visitTimeout, however many questions it asks.
-func hurried(handle func(*visit) error) func(*visit) error {
+// withDeadline returns a page whose answers must all be there within visitTimeout, however many questions it asks.
+func withDeadline(handle func(*visit) error) func(*visit) error {
 	return func(v *visit) error {
 		ctx, cancel := context.WithTimeout(v.r.Context(), visitTimeout)
 		defer cancel()
@@ -82,7 +82,7 @@ func hurried(handle func(*visit) error) func(*visit) error {
 	}
 }
 
-// about returns a page or deed about something that the path names, such as a zone.
+// about returns a page or action about something that the path names, such as a zone.
 func about[T any](named func(*visit) (T, error), handle func(*visit, T) error) func(*visit) error {
 	return func(v *visit) error {
 		thing, err := named(v)
@@ -93,9 +93,9 @@ func about[T any](named func(*visit) (T, error), handle func(*visit, T) error) f
 	}
 }
 
-// needing returns a page or deed that is refused to readers without a scope. It is for forms, which ask the interface
+// requiring returns a page or action that is refused to readers without a scope. It is for forms, which ask the interface
 // for less than they offer.
-func needing(scope access.Scope, handle func(*visit) error) func(*visit) error {
+func requiring(scope access.Scope, handle func(*visit) error) func(*visit) error {
 	return func(v *visit) error {
 		if !v.may(scope) {
 			return &api.Problem{
@@ -132,10 +132,10 @@ func (v *visit) goTo(path string) error {
 	return nil
 }
 
-// confirmed returns the context of a deed whose form has a reason and the text that the reader had to type, which is
+// confirmed returns the context of an action whose form has a reason and the text that the reader had to type, which is
 // called thing. Otherwise fault says what is wrong.
 func (v *visit) confirmed(thing, text string) (ctx context.Context, fault string) {
-	ctx, err := v.because()
+	ctx, err := v.withReason()
 	switch {
 	case strings.TrimSpace(v.r.PostForm.Get("typed")) != text:
 		return nil, "The text that was typed is not the " + thing + ". Go back, and type it again."
@@ -145,9 +145,9 @@ func (v *visit) confirmed(thing, text string) (ctx context.Context, fault string
 	return ctx, ""
 }
 
-// because returns the context of a change, which is recorded with the reason that the form gives. The error is a
+// withReason returns the context of a change, which is recorded with the reason that the form gives. The error is a
 // service.ErrInvalid if it gives none.
-func (v *visit) because() (context.Context, error) {
+func (v *visit) withReason() (context.Context, error) {
 	reason := strings.TrimSpace(v.r.PostForm.Get("reason"))
 	return service.WithReason(v.r.Context(), reason), service.ValidateReason(reason)
 }

@@ -5,8 +5,8 @@ import (
 	"strconv"
 
 	"velocityd/api"
+	"velocityd/console/format"
 	"velocityd/console/settings"
-	"velocityd/console/words"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/lint"
@@ -40,7 +40,7 @@ func (v *visit) pathZone() (service.Zone, error) {
 }
 
 func (v *visit) zone(zone service.Zone) (err error) {
-	p := zonePage{Zone: zone, Sentence: words.Sentence(zone), Groups: settings.ValuesOf(zone).Groups()}
+	p := zonePage{Zone: zone, Sentence: format.Sentence(zone), Groups: settings.ValuesOf(zone).Groups()}
 	if p.Findings, err = v.findings(zone); err != nil {
 		return err
 	}

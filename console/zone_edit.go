@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"velocityd/console/format"
 	"velocityd/console/settings"
-	"velocityd/console/words"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/lint"
@@ -70,7 +70,7 @@ func (v *visit) showForm(status int, f zoneForm, form url.Values) error {
 // sentenceOfField returns an error about a field in words.
 func sentenceOfField(err error) string {
 	if field := (*service.FieldError)(nil); errors.As(err, &field) {
-		return words.UpperFirst(strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": ")) + "."
+		return format.UpperFirst(strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": ")) + "."
 	}
 	return sentenceOf(err)
 }
@@ -86,20 +86,20 @@ func (v *visit) editZone(zone service.Zone) error {
 // behind a colon the rate that was chosen in a preview.
 func (v *visit) writeZone(zone service.Zone) error {
 	form := v.r.PostForm
-	deed, rate, _ := strings.Cut(form.Get("do"), ":")
+	action, rate, _ := strings.Cut(form.Get("do"), ":")
 	if rate != "" {
 		form.Set("rate", rate)
 	}
 	f := zoneForm{Now: zone}
 	wanted, err := settings.Read(form, zone)
-	if deed == "shadow" {
+	if action == "shadow" {
 		wanted.Mode = service.ModeShadow
 	}
-	if err != nil || wanted.Validate() != nil || deed == "look" {
+	if err != nil || wanted.Validate() != nil || action == "look" {
 		f.IsLookedAt = true
 		return v.showForm(http.StatusOK, f, form)
 	}
-	if deed == "preview" {
+	if action == "preview" {
 		return v.beginPreview(f, wanted, form)
 	}
 	return v.saveZone(zone, wanted)
@@ -108,7 +108,7 @@ func (v *visit) writeZone(zone service.Zone) error {
 // saveZone stores the settings of a form, unless somebody else has changed the zone since the form was shown.
 func (v *visit) saveZone(zone, wanted service.Zone) error {
 	form := v.r.PostForm
-	why, err := v.because()
+	why, err := v.withReason()
 	if err != nil {
 		return v.showForm(http.StatusBadRequest, zoneForm{Now: zone, Fault: sentenceOfField(err)}, form)
 	}
@@ -151,7 +151,7 @@ func (v *visit) makeZone() error {
 	if err != nil || wanted.Validate() != nil || form.Get("do") == "look" {
 		return v.showForm(http.StatusOK, zoneForm{IsLookedAt: true}, form)
 	}
-	why, err := v.because()
+	why, err := v.withReason()
 	if err != nil {
 		return v.showForm(http.StatusBadRequest, zoneForm{Fault: sentenceOfField(err)}, form)
 	}

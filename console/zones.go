@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"velocityd/console/figure"
+	"velocityd/console/chart"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/audit"
@@ -37,7 +37,7 @@ type day struct {
 }
 
 // Figure returns the bars of the day.
-func (d day) Figure() figure.Day { return figure.NewDay(d.Hours) }
+func (d day) Figure() chart.Day { return chart.NewDay(d.Hours) }
 
 // dayBegins returns the begin of the first hour of a day that ends now.
 func (v *visit) dayBegins() time.Time { return service.SpanHour.Begin(v.Now()).Add(-23 * time.Hour) }

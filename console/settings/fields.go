@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/console/words"
+	"velocityd/console/format"
 	"velocityd/service"
 )
 
@@ -149,15 +149,15 @@ func (f Field) Words() template.HTML {
 	}
 	switch f.Kind() {
 	case service.KindText:
-		return words.Visible(f.Value)
+		return format.Visible(f.Value)
 	case service.KindLength:
 		if n, err := strconv.ParseInt(f.Value, 10, 64); err == nil {
-			shown = words.Length(time.Duration(n) * time.Second)
+			shown = format.Length(time.Duration(n) * time.Second)
 		} else {
 			shown = f.Otherwise
 		}
 	case service.KindNumber, service.KindFactor:
-		shown = strings.TrimSpace(words.Num(f.Value) + " " + f.Measure())
+		shown = strings.TrimSpace(format.Num(f.Value) + " " + f.Measure())
 	case service.KindChoice, service.KindFlag:
 		for _, o := range f.Options() {
 			if o.Value == f.Value {

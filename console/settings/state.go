@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"html/template"
 
-	"velocityd/console/words"
+	"velocityd/console/format"
 	"velocityd/service/audit"
 )
 
@@ -73,5 +73,5 @@ func shown(text string) template.HTML {
 	if text == "" {
 		return "none"
 	}
-	return words.Visible(text)
+	return format.Visible(text)
 }

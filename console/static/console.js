@@ -268,7 +268,7 @@ document.addEventListener('keydown', (event) => {
   const at = event.target;
   const isTyping = at instanceof HTMLElement && (at.isContentEditable || at.matches('input, textarea, select'));
   if (event.key === 'Escape') {
-    document.querySelectorAll('details.deed[open]').forEach((open) => {
+    document.querySelectorAll('details.change-form[open]').forEach((open) => {
       open.removeAttribute('open');
       if (open.contains(document.activeElement)) open.querySelector('summary')?.focus();
     });

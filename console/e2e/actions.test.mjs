@@ -55,7 +55,7 @@ test('the helpdesk finds a locked user and releases him by the keyboard alone', 
   await page.keyboard.press('Enter');
   await page.waitForURL('**/console/keys/**');
   assert.ok(!page.url().toLowerCase().includes('admin'), 'the name is in the address');
-  await focus(page, 'details.deed > summary:has-text("Release")');
+  await focus(page, 'details.change-form > summary:has-text("Release")');
   await page.keyboard.press('Enter');
   await page.keyboard.press('Tab');
   for (let i = 0; i < 4 && !(await page.evaluate(() => document.activeElement?.matches('input[name=reason], textarea[name=reason]'))); i++) await page.keyboard.press('Tab');
@@ -78,7 +78,7 @@ async function focus(page, selector) {
   assert.fail(`Tab never reaches ${selector}`);
 }
 
-test('the analyst is shown no deed that his credential does not allow', async () => {
+test('the analyst is shown no action that its credential does not allow', async () => {
   const { context, page } = await person('analyst');
   const menu = await page.locator('nav').innerText();
   assert.ok(!/Tokens|Overrides/.test(menu), menu);

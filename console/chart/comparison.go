@@ -1,4 +1,4 @@
-package figure
+package chart
 
 import (
 	"time"
@@ -83,16 +83,16 @@ type Series struct {
 	Dash   []int  `json:"dash,omitempty"`
 }
 
-// Chart is the numbers of a chart, as console.js draws it: the times in seconds, and then a list for each series.
-type Chart struct {
+// Plot is the numbers of a chart, as console.js draws it: the times in seconds, and then a list for each series.
+type Plot struct {
 	Series []Series    `json:"series"`
 	Unit   string      `json:"unit"`
 	Values [][]float64 `json:"values"`
 }
 
 // Chart returns the chart of the day.
-func (d *Comparison) Chart() Chart {
-	c := Chart{Series: []Series{
+func (d *Comparison) Chart() Plot {
+	c := Plot{Series: []Series{
 		{Label: "Allowed", Colour: "--accent", Fill: "--accent-bg"},
 		{Label: "Blocked", Colour: "--stop"},
 		{Label: "Allowed, usual", Colour: "--ink-3", Dash: []int{4, 4}},

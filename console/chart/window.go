@@ -1,4 +1,4 @@
-package figure
+package chart
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ const (
 	ShortWindow = 12 * time.Hour
 )
 
-// Window is the figure of the rows that counted before an attempt, to scale. Rows that would touch are one bar, so the
+// Window is the chart of the rows that counted before an attempt, to scale. Rows that would touch are one bar, so the
 // number of bars is bounded.
 type Window struct {
 	Width, Height int

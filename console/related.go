@@ -10,36 +10,36 @@ import (
 )
 
 const (
-	// mostBeside bounds the attempts of a key whose other keys a page of its own counts, and shownBeside the other keys
+	// maxRelatedChecks bounds the attempts of a key whose other keys a page of its own counts, and shownRelated the other keys
 	// that the page of a key shows at once.
-	mostBeside, shownBeside = 5000, 12
+	maxRelatedChecks, shownRelated = 5000, 12
 )
 
-// beside are the other keys of the checks of a key: the addresses of a user, or the users of an address.
-type beside struct {
+// relatedKeys are the other keys of the checks of a key: the addresses of a user, or the users of an address.
+type relatedKeys struct {
 	Checks  int // that were looked at
 	Since   time.Time
 	HasMore bool // there are older ones
-	All     []neighbour
+	All     []relatedKey
 }
 
-type neighbour struct {
+type relatedKey struct {
 	Bucket          service.Bucket
 	Checks          int
 	FirstAt, LastAt time.Time
 	Origin          *service.Origin
 }
 
-// Shown are the neighbours of most checks, and Rest the others.
-func (b beside) Shown() []neighbour { return b.All[:min(shownBeside, len(b.All))] }
+// Shown are the keys of most checks, and Rest the others.
+func (b relatedKeys) Shown() []relatedKey { return b.All[:min(shownRelated, len(b.All))] }
 
 // Rest are those that are not Shown.
-func (b beside) Rest() []neighbour { return b.All[len(b.Shown()):] }
+func (b relatedKeys) Rest() []relatedKey { return b.All[len(b.Shown()):] }
 
-// besideOf counts the other keys of the checks of a page. All of its Txns are of the key itself, in any form that zones
+// relatedKeysOf counts the other keys of the checks of a page. All of its Txns are of the key itself, in any form that zones
 // keep it in.
-func besideOf(page service.HistoryPage) beside {
-	found := beside{HasMore: page.Next != 0}
+func relatedKeysOf(page service.HistoryPage) relatedKeys {
+	found := relatedKeys{HasMore: page.Next != 0}
 	own, places := make(map[service.Bucket]bool, len(page.Txns)), map[service.Bucket]int{}
 	for _, t := range page.Txns {
 		own[t.Bucket] = true
@@ -60,7 +60,7 @@ func besideOf(page service.HistoryPage) beside {
 				place = len(found.All)
 				places[t.Bucket] = place
 				found.All = append(
-					found.All, neighbour{Bucket: t.Bucket, FirstAt: t.CreatedAt.Time, LastAt: t.CreatedAt.Time, Origin: t.Origin})
+					found.All, relatedKey{Bucket: t.Bucket, FirstAt: t.CreatedAt.Time, LastAt: t.CreatedAt.Time, Origin: t.Origin})
 			}
 			n := &found.All[place]
 			n.Checks++
@@ -72,21 +72,21 @@ func besideOf(page service.HistoryPage) beside {
 			}
 		}
 	}
-	slices.SortStableFunc(found.All, func(a, b neighbour) int {
+	slices.SortStableFunc(found.All, func(a, b relatedKey) int {
 		return cmp.Or(cmp.Compare(b.Checks, a.Checks), b.LastAt.Compare(a.LastAt))
 	})
 	return found
 }
 
-// besidePage is the content of the page of all keys that were named beside a key.
-type besidePage struct {
+// relatedPage is the content of the page of all keys that were named beside a key.
+type relatedPage struct {
 	Bucket service.Bucket
 	Until  time.Time
-	beside
+	relatedKeys
 }
 
-// besideKey shows all keys that the checks of a key named in a time.
-func (v *visit) besideKey() error {
+// relatedToKey shows all keys that the checks of a key named in a time.
+func (v *visit) relatedToKey() error {
 	bucket, ok := v.openKey(v.r.PathValue("key"))
 	if !ok || bucket.ZoneID == 0 {
 		return v.failSealed()
@@ -104,15 +104,15 @@ func (v *visit) besideKey() error {
 			return err
 		}
 		all.Txns, all.Others, all.Next = append(all.Txns, page.Txns...), append(all.Others, page.Others...), page.Next
-		if query.Cursor = page.Next; page.Next == 0 || len(all.Txns) >= mostBeside {
+		if query.Cursor = page.Next; page.Next == 0 || len(all.Txns) >= maxRelatedChecks {
 			break
 		}
 	}
-	return v.show("beside", "", "Beside a key", besidePage{bucket, query.Until, besideOf(all)})
+	return v.show("related", "", "Beside a key", relatedPage{bucket, query.Until, relatedKeysOf(all)})
 }
 
-// besidePath returns the path of the keys beside a bucket's, from an instant on and up to another one, as addresses
+// relatedPath returns the path of the keys beside a bucket's, from an instant on and up to another one, as addresses
 // have it.
-func (c *console) besidePath(bucket service.Bucket, since time.Time, until string) string {
+func (c *console) relatedPath(bucket service.Bucket, since time.Time, until string) string {
 	return withQuery("keys/"+c.sealedKey(bucket)+"/beside", url.Values{"since": {addressTime(since)}, "until": {until}})
 }

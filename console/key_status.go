@@ -7,15 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/console/words"
+	"velocityd/console/format"
 	"velocityd/service"
 )
 
-// mostStandings bounds the zones in which one page looks at a key.
-const mostStandings = 20
+// maxKeyStatuses bounds the zones in which one page looks at a key.
+const maxKeyStatuses = 20
 
-// standing is how a key stands in one zone.
-type standing struct {
+// keyStatus is how a key stands in one zone.
+type keyStatus struct {
 	Zone service.Zone
 	Peek service.Peek
 	// Refused says why the zone does not take the key, or "". Then there is no Peek.
@@ -24,9 +24,9 @@ type standing struct {
 	Asked string
 }
 
-// standings looks at a key in the zones that the reader may see: first in its own, if it has one. left is how many
+// keyStatuses looks at a key in the zones that the reader may see: first in its own, if it has one. left is how many
 // zones were not looked at.
-func (v *visit) standings(bucket service.Bucket) (all []standing, left int, err error) {
+func (v *visit) keyStatuses(bucket service.Bucket) (all []keyStatus, left int, err error) {
 	zones, err := v.api.Zones(v.r.Context())
 	if err != nil {
 		return nil, 0, err
@@ -37,9 +37,9 @@ func (v *visit) standings(bucket service.Bucket) (all []standing, left int, err 
 			zones[0] = zone
 		}
 	}
-	left = max(0, len(zones)-mostStandings)
+	left = max(0, len(zones)-maxKeyStatuses)
 	for _, zone := range zones[:len(zones)-left] {
-		s, err := v.standing(zone, bucket.Key)
+		s, err := v.keyStatus(zone, bucket.Key)
 		switch {
 		case errors.Is(err, service.ErrNotFound): // it has just gone
 		case err != nil:
@@ -51,8 +51,8 @@ func (v *visit) standings(bucket service.Bucket) (all []standing, left int, err 
 	return all, left, nil
 }
 
-func (v *visit) standing(zone service.Zone, key string) (s standing, err error) {
-	s = standing{Zone: zone, Asked: key}
+func (v *visit) keyStatus(zone service.Zone, key string) (s keyStatus, err error) {
+	s = keyStatus{Zone: zone, Asked: key}
 	s.Peek, err = v.api.Peek(v.r.Context(), service.Bucket{ZoneID: zone.ID, Key: key})
 	if errors.Is(err, service.ErrInvalid) {
 		s.Refused, err = sentenceOf(err), nil
@@ -61,15 +61,15 @@ func (v *visit) standing(zone service.Zone, key string) (s standing, err error) 
 }
 
 // IsSeen reports whether the zone knows the key: by an attempt, an override or a lockout.
-func (s standing) IsSeen() bool {
+func (s keyStatus) IsSeen() bool {
 	return len(s.Peek.Txns) > 0 || s.Peek.Override != nil || !s.Peek.LockedUntil.IsZero()
 }
 
 // IsFolded reports whether the zone keeps the key in another spelling than it was asked for.
-func (s standing) IsFolded() bool { return s.Refused == "" && s.Peek.Bucket.Key != s.Asked }
+func (s keyStatus) IsFolded() bool { return s.Refused == "" && s.Peek.Bucket.Key != s.Asked }
 
 // IsHidden reports whether the zone keeps a pseudonym in the place of the key.
-func (s standing) IsHidden() bool { return s.Zone.Keys.Form == service.KeyHMAC }
+func (s keyStatus) IsHidden() bool { return s.Zone.Keys.Form == service.KeyHMAC }
 
 // folding is how some zones keep a key that was typed in another spelling, and why.
 type folding struct {
@@ -78,7 +78,7 @@ type folding struct {
 }
 
 // foldings returns how zones keep a key.
-func foldings(all []standing) (folded []folding) {
+func foldings(all []keyStatus) (folded []folding) {
 	for _, s := range all {
 		if !s.IsFolded() {
 			continue
@@ -98,7 +98,7 @@ func foldings(all []standing) (folded []folding) {
 func (f folding) Where() string { return strings.Join(f.Zones, ", ") }
 
 // whyFolded says how the zone came to its spelling of the key.
-func (s standing) whyFolded() string {
+func (s keyStatus) whyFolded() string {
 	rule := s.Zone.WithDefaults().Keys
 	switch {
 	case rule.Form == service.KeyHMAC:
@@ -118,7 +118,7 @@ func (s standing) whyFolded() string {
 }
 
 // OpensAt returns when an attempt would pass, if nothing else happens, or the zero time if it would pass now.
-func (s standing) OpensAt() time.Time {
+func (s keyStatus) OpensAt() time.Time {
 	if s.Peek.RetryAfter.Duration == 0 {
 		return time.Time{}
 	}
@@ -126,13 +126,13 @@ func (s standing) OpensAt() time.Time {
 }
 
 // IsLocked reports whether a lockout locks the key out, or would in a zone that only watches.
-func (s standing) IsLocked() bool { return !s.Peek.LockedUntil.IsZero() }
+func (s keyStatus) IsLocked() bool { return !s.Peek.LockedUntil.IsZero() }
 
 // Filled is the part of the places that are taken, in per cent.
-func (s standing) Filled() int { return 100 * s.Peek.Velocity / max(1, s.Peek.Rate) }
+func (s keyStatus) Filled() int { return 100 * s.Peek.Velocity / max(1, s.Peek.Rate) }
 
 // Own returns the override that names this very key, or nil. One of a network is for others, too.
-func (s standing) Own() *service.Override {
+func (s keyStatus) Own() *service.Override {
 	if o := s.Peek.Override; o != nil && o.Key != "" {
 		return o
 	}
@@ -140,7 +140,7 @@ func (s standing) Own() *service.Override {
 }
 
 // Watches reports whether the zone blocks nobody.
-func (s standing) Watches() bool { return s.Zone.Mode == service.ModeShadow }
+func (s keyStatus) Watches() bool { return s.Zone.Mode == service.ModeShadow }
 
 // Name returns the name of the zone.
-func (s standing) Name() string { return words.ZoneName(s.Zone) }
+func (s keyStatus) Name() string { return format.ZoneName(s.Zone) }

@@ -1,4 +1,4 @@
-package figure
+package chart
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"velocityd/service/backtest"
 )
 
-// Sizes of the figure of a preview.
+// Sizes of the chart of a preview.
 const (
 	demandLeft, demandRight = 44.0, 664.0
 	demandTop, demandBase   = 26.0, 166.0

@@ -11,25 +11,25 @@ import (
 	"velocityd/service/access"
 )
 
-// deeds are the changes that a reader may make about one key in one zone.
-type deeds struct {
-	standing
+// keyActions are the changes that a reader may make about one key in one zone.
+type keyActions struct {
+	keyStatus
 	Path        string // of the page of the key
 	Sealed      string // the bucket
 	MayRelease  bool
 	MayOverride bool
 }
 
-// deedsOf returns the deeds about a key, whose page has the address sealed.
-func (v *visit) deedsOf(sealed string, s standing) deeds {
-	return deeds{
-		standing: s, Path: Path + "keys/" + sealed, Sealed: v.keys.seal(s.Peek.Bucket),
+// keyActionsOf returns the actions about a key, whose page has the address sealed.
+func (v *visit) keyActionsOf(sealed string, s keyStatus) keyActions {
+	return keyActions{
+		keyStatus: s, Path: Path + "keys/" + sealed, Sealed: v.keys.seal(s.Peek.Bucket),
 		MayRelease: v.may(access.ScopeRelease), MayOverride: v.may(access.ScopeOverrides),
 	}
 }
 
 // Form is that of the key's override, or of a new one.
-func (d deeds) Form() overrideForm {
+func (d keyActions) Form() overrideForm {
 	if own := d.Own(); own != nil {
 		return formOf(*own)
 	}
@@ -41,8 +41,8 @@ func wrong(sentence string) error {
 	return &api.Problem{Title: "This form cannot be taken as it is", Status: http.StatusBadRequest, Detail: sentence}
 }
 
-// deed returns the bucket and the reason of a form. ctx records the reason.
-func (v *visit) deed() (ctx context.Context, bucket service.Bucket, reason string, err error) {
+// keyForm returns the bucket and the reason of a form. ctx records the reason.
+func (v *visit) keyForm() (ctx context.Context, bucket service.Bucket, reason string, err error) {
 	bucket, ok := v.openKey(v.r.PostForm.Get("bucket"))
 	if !ok {
 		return nil, bucket, "", wrong("The form is older than this start of the console. Search for the key again.")
@@ -55,14 +55,14 @@ func (v *visit) deed() (ctx context.Context, bucket service.Bucket, reason strin
 	return service.WithReason(v.r.Context(), reason), bucket, reason, nil
 }
 
-// done leads back to the page of the key, which names the deed.
+// done leads back to the page of the key, which names the action.
 func (v *visit) done(word string) error {
 	return v.goTo("keys/" + url.PathEscape(v.r.PathValue("key")) + "?done=" + word)
 }
 
 // release empties a bucket and ends its lockout.
 func (v *visit) release() error {
-	ctx, bucket, reason, err := v.deed()
+	ctx, bucket, reason, err := v.keyForm()
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (v *visit) release() error {
 
 // setOverride makes an exception for one key, or changes the one that the form names.
 func (v *visit) setOverride() error {
-	_, bucket, _, err := v.deed()
+	_, bucket, _, err := v.keyForm()
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (v *visit) formOverride(bucket service.Bucket) (o service.Override, err err
 }
 
 func (v *visit) endOverride() error {
-	ctx, bucket, _, err := v.deed()
+	ctx, bucket, _, err := v.keyForm()
 	if err != nil {
 		return err
 	}

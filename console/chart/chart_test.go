@@ -1,4 +1,4 @@
-package figure
+package chart
 
 import (
 	"testing"
@@ -88,7 +88,7 @@ func TestAWindowIsToScale(t *testing.T) {
 	}
 	x.Counted = attempts(at, 300, 200*time.Millisecond)
 	if bars := len(NewWindow(x).Bars); bars > 136 {
-		t.Errorf("the figure has %d bars", bars)
+		t.Errorf("the chart has %d bars", bars)
 	}
 	x.Unmetered = true
 	if NewWindow(x) != nil {

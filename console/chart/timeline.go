@@ -1,6 +1,6 @@
-// Package figure draws the pictures of keys, decisions, days, weeks and previews, for templates to write as SVG. Each
+// Package chart draws the pictures of keys, decisions, days, weeks and previews, for templates to write as SVG. Each
 // has a bounded number of bars. It must not know where its attempts come from.
-package figure
+package chart
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ const (
 	mostLanes   = 6
 )
 
-// Timeline is the figure of the newest attempts of a key, with a lane for each zone. All attempts of a piece of time
+// Timeline is the chart of the newest attempts of a key, with a lane for each zone. All attempts of a piece of time
 // are one bar, so the number of bars is bounded.
 type Timeline struct {
 	Width, Height int
@@ -218,7 +218,7 @@ func (t *Timeline) Foot() int { return t.Height - 20 }
 // TickY is where the text of ticks stands.
 func (t *Timeline) TickY() int { return t.Height - 4 }
 
-// Label says the figure in words.
+// Label says the chart in words.
 func (t *Timeline) Label() string {
 	var parts []string
 	for _, l := range t.Lanes {

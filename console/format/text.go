@@ -1,6 +1,6 @@
-// Package words owns how the console says things: text that attackers have typed, numbers, times, and zones, as HTML or
-// as text. It must not know requests, readers or addresses of pages.
-package words
+// Package format owns the forms in which the console shows things: text that attackers have typed, numbers, times, and
+// zones, as HTML or as text. It must not know requests, readers or addresses of pages.
+package format
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package figure
+package chart
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ const (
 	HeatWeeks = 4
 	// heatSteps is how many shades a heat map has besides that of none.
 	heatSteps = 5
-	// The measures of a heat map, in the units of its figure.
+	// The measures of a heat map, in the units of its chart.
 	heatLeft, heatTop, heatWidth, heatHeight = 44, 18, 26, 20
 )
 
@@ -80,7 +80,7 @@ func (m *Heat) shade(day *heatDay, cell *heatHour) {
 	}
 }
 
-// IsMinor reports whether a narrow figure leaves the name of the hour out.
+// IsMinor reports whether a narrow chart leaves the name of the hour out.
 func (h heatHour) IsMinor() bool { return h.Hour%3 != 0 }
 
 // Short is the name of a day in three letters.

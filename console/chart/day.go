@@ -1,4 +1,4 @@
-package figure
+package chart
 
 import (
 	"fmt"
@@ -40,14 +40,14 @@ func share(t service.Totals) float64 {
 	return float64(t.WouldBlock) / float64(t.Attempts)
 }
 
-// hourBar is an hour in a figure of a day.
+// hourBar is an hour in a chart of a day.
 type hourBar struct {
 	service.SpanTotals
 	X, AllowedY, AllowedHeight, BlockedY, BlockedHeight float64
 	Label                                               string // of the axis; "" for most hours
 }
 
-// Day is the figure of a day: a bar for each hour.
+// Day is the chart of a day: a bar for each hour.
 type Day struct {
 	Bars []hourBar
 	Most int64 // attempts of the busiest hour
