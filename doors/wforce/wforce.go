@@ -29,7 +29,7 @@ import (
 // Path is the path below which New answers.
 const Path = "/wforce/"
 
-// deadline is that of a whole answer. Dovecot waits for 2 s, and takes a late answer for none.
+// deadline is that of a whole answer. Dovecot waits for 2 s, and ignores a late answer.
 const deadline = 1800 * time.Millisecond
 
 // Attempts recalls attempts by their ids: see service.Recall. The error wraps service.ErrNotFound for an id that is not
@@ -157,8 +157,10 @@ func (d *handler) carryOut(w http.ResponseWriter, r *http.Request) (any, error) 
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	name := cmp.Or(r.PathValue("command"), r.URL.Query().Get("command"))
 	carryOut := d.commands[r.Method+" "+name]
-	c := &call{handler: d, api: asker, shareKey: cmp.Or(who.Name, wire.NetworkOf(peer.Addr()).String()),
-		secret: secretOf(r)}
+	c := &call{
+		handler: d, api: asker, shareKey: cmp.Or(who.Name, wire.NetworkOf(peer.Addr()).String()),
+		secret: secretOf(r),
+	}
 	if carryOut == nil || !zoneIn(r, "user", &c.user) || !zoneIn(r, "address", &c.address) || c.user+c.address == 0 {
 		return nil, errUnknown
 	}

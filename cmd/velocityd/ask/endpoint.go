@@ -90,7 +90,7 @@ func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 // the database's account decide. A refusal has the engine's own words.
 func newLocal(store *db.Store, keys *service.Keyring) (*client.Client, error) {
 	records := server.WithPseudonyms(store, keys)
-	return client.New("http://in.process", client.Inside(handlers.New(handlers.Options{
+	return client.New("http://in.process", client.InProcess(handlers.New(handlers.Options{
 		Limiter: service.NewLimiter(store, service.LimiterOptions{Zones: store.Records, Keys: keys, Timeout: LocalTimeout}),
 		Reader:  records, Writer: records, Exports: records, RecordedKeys: records.RecordedKeys,
 		Webhooks: records, Registry: store.Records, Retention: store.RetentionRunner(), InProcess: true,

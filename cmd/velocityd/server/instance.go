@@ -35,7 +35,7 @@ type Instance struct {
 	tracing   *telemetry.Tracing // nil: there are no traces
 	draining  atomic.Bool
 
-	backtests *backtest.Desk
+	backtests *backtest.Runner
 	limiter   *service.Limiter
 	checks    *queue.Coalescer // must be closed after the last check
 	zones     *zoneMemory
@@ -62,7 +62,7 @@ func New(o Options) (*Instance, error) {
 		return nil, err
 	}
 	s.store, s.probe = store, store.Probe()
-	s.backtests = backtest.NewDesk(store.Replays(), store.Records, backtest.JobTime, func(fault error) {
+	s.backtests = backtest.NewRunner(store.Replays(), store.Records, backtest.JobTime, func(fault error) {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "a back-test failed", slog.String("error", fault.Error()))
 	})
 	s.beginMetricsOfRetention()

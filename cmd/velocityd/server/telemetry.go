@@ -21,10 +21,10 @@ func (s *Instance) noteEvent(event session.Event) {
 	switch event {
 	case session.LockWaitTimeout:
 		s.metrics.CountLockWaitTimeout()
-		s.checks.Hear()
+		s.checks.NoteResponse()
 	case session.Deadlock:
 		s.metrics.CountDeadlock()
-		s.checks.Hear()
+		s.checks.NoteResponse()
 	case session.Retry:
 		s.metrics.CountRetry()
 	case session.OtherDatabase:
