@@ -32,7 +32,7 @@ import (
 // the load of a service that is down: see budget.
 //
 // After an error only the caller can decide what to do, here or once for all checks by WithOnError. Fail closed: refuse
-// the login; then an attacker who can overload the service locks everybody out. Fail open: let the login pass without a
+// the login; then an attacker that overloads the service locks all users out. Fail open: let the login pass without a
 // limit; then such an attacker can guess passwords without one. A login server for consumers mostly fails open with a
 // coarse local limit, one for administrators fails closed. In both cases give ctx a short deadline, such as a second,
 // and raise an alarm. Errors that wrap service.ErrInvalid or service.ErrNotFound are mistakes in the program or its

@@ -58,7 +58,7 @@ type Client struct {
 	maxAnswer   int64
 	budget      budget
 	onError     OnError    // nil: errors are returned
-	observer    Observer   // nil: nobody
+	observer    Observer   // nil: none
 	coalescer   *coalescer // nil: each check is a request
 	isInProcess bool       // the service is in this process
 	pause       func(ctx context.Context, length time.Duration) error
@@ -88,8 +88,8 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// InProcess makes the Client ask an HTTP interface in this process that has no other caller. Then calls have no deadline
-// but that of their context, streams may be silent, and errors are those of the interface's stores, without an
+// InProcess makes the Client ask an HTTP interface in this process that has no other caller. Then calls have no
+// deadline but that of their context, streams may be silent, and errors are those of the interface's stores, without an
 // *api.Problem. See inprocess.Direct.
 func InProcess(api http.Handler) Option {
 	return func(c *Client) { c.http, c.isInProcess = &http.Client{Transport: inprocess.Direct{API: api}}, true }
@@ -100,7 +100,7 @@ func WithUserAgent(name string) Option {
 	return func(c *Client) { c.userAgent = name }
 }
 
-// WithToken makes the Client prove who it is by a token of 'velocityd token create', in
+// WithToken makes the Client prove its identity by a token of 'velocityd token create', in
 // every request. An empty token means none. Redirects are not followed, so the token goes
 // to the service of New alone. Use https for any service that is not on the same machine.
 func WithToken(token string) Option {

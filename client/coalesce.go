@@ -51,7 +51,7 @@ type answerOf struct {
 }
 
 // coalescer gathers checks while a request is under way. Each request runs on a goroutine of the coalescer, which then
-// takes the next batch and ends when nobody waits. So a caller can leave at any time.
+// takes the next batch and ends when no check waits. So a caller can leave at any time.
 type coalescer struct {
 	ask func(ctx context.Context, checks []service.Check) []answerOf
 
@@ -60,7 +60,7 @@ type coalescer struct {
 	waiting  []*batch // only the last one has room
 }
 
-// check returns the answer to a check that goes along with others. left is the error of a caller who left; then isSent
+// check returns the answer to a check that goes along with others. left is the error of a caller that left; then isSent
 // says whether the check may have been asked.
 func (c *coalescer) check(ctx context.Context, check service.Check) (a answerOf, isSent bool, left error) {
 	b, index := c.join(ctx, check)
@@ -111,7 +111,7 @@ func (c *coalescer) overtake(b *batch) {
 	}
 }
 
-// start begins a request. The mutex is held, and somebody waits.
+// start begins a request. The mutex is held, and a batch waits.
 func (c *coalescer) start() {
 	c.underWay++
 	go c.run(c.next())
@@ -127,7 +127,7 @@ func (c *coalescer) next() *batch {
 	return b
 }
 
-// run asks one batch after the other, until nobody waits.
+// run asks one batch after the other, until none waits.
 func (c *coalescer) run(b *batch) {
 	for b != nil {
 		c.answer(b)

@@ -27,7 +27,7 @@ const (
 // SignClient returns the value of a cookie that tells a client in which user has logged in from a stranger's: see
 // VerifyClient. Set it after each success, with the attributes HttpOnly, Secure, SameSite=Lax and an age of the
 // life that VerifyClient gets. It is a new random id and the instant at, signed together with user by
-// HMAC-SHA-256. user is the account, in one spelling, and NOT what somebody has typed. The value does NOT
+// HMAC-SHA-256. user is the account, in one spelling, and NOT the text that was typed. The value does NOT
 // hold it, and proves no login: it only chooses the bucket. The error wraps service.ErrInvalid if key is
 // shorter than MinSigningKey or user is empty.
 func SignClient(key []byte, user string, at time.Time) (cookie string, err error) {
@@ -43,7 +43,7 @@ func SignClient(key []byte, user string, at time.Time) (cookie string, err error
 
 // VerifyClient returns the id of the client that has a cookie, if SignClient made it for user by one of keys, no
 // longer than life before now. The id is the key of the client's bucket: it is asked for in place of the user's,
-// so that strangers who know the user's name cannot fill it. Otherwise the client is a stranger, and the bucket
+// so that strangers that know the user's name cannot fill it. Otherwise the client is a stranger, and the bucket
 // of the user is asked for. To change the key, sign by the new one and give both until life is over. The
 // comparison takes the same time for all wrong signatures.
 func VerifyClient(cookie, user string, now time.Time, life time.Duration, keys ...[]byte) (id string, isKnown bool) {

@@ -16,7 +16,7 @@ import (
 	"velocityd/service"
 )
 
-// followPatience is for how long a follower asks again before he gives up.
+// followPatience is for how long a follower asks again before it gives up.
 const followPatience = time.Minute
 
 // Follow yields the txns of a query that are recorded from now on, or behind the query's Cursor if it is not 0, by

@@ -39,7 +39,7 @@ const (
 	classOther    = "other"
 )
 
-// WithObserver makes the Client tell o of its calls. Without one nobody hears, and nothing is logged.
+// WithObserver makes the Client tell o of its calls. Without one, calls are not told, and nothing is logged.
 func WithObserver(o Observer) Option {
 	return func(c *Client) { c.observer = o }
 }

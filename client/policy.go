@@ -22,7 +22,7 @@ func Deny(context.Context, service.Check, error) bool { return false }
 // returns the error.
 //
 // A policy is NOT asked after a caller has left, and after errors that wrap service.ErrInvalid or
-// service.ErrConflict: they come from the check itself, so a user who can cause one, by a name that no
+// service.ErrConflict: they come from the check itself, so a user that can cause one, by a name that no
 // account has, would pass without a limit. CheckAll has no policy.
 func WithOnError(policy OnError) Option {
 	return func(c *Client) { c.onError = policy }

@@ -29,7 +29,7 @@ const (
 // Export yields all txns of a query, in flat memory, however many they are. It looks at no Limit. An error is the last
 // element: without one, the stream was whole. It is that of History, api.ErrTooManyStreams if others export at once, or
 // an error that wraps service.ErrBusy if the stream broke off. The service records the export in zone_audit, under
-// principal, who may be empty. ctx alone bounds how long it may last.
+// principal, which may be empty. ctx alone bounds how long it may last.
 func (c *Client) Export(
 	ctx context.Context, query service.HistoryQuery, principal string,
 ) iter.Seq2[service.Txn, error] {

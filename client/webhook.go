@@ -12,7 +12,7 @@ import (
 // pathWebhooks is the path of webhooks.
 const pathWebhooks = "/v1/webhooks"
 
-// AddWebhook adds a webhook, and returns it with the secret that the service has made, which nobody can read again. The
+// AddWebhook adds a webhook, and returns it with the secret that the service has made, which cannot be read again. The
 // token needs the scope admin. principal is the caller's name, or empty.
 func (c *Client) AddWebhook(
 	ctx context.Context, w webhook.Webhook, principal string,

@@ -41,7 +41,7 @@ type attacks struct {
 	Fault            string // why there is no report
 }
 
-// attacks shows who attacks and who is attacked, by the reports of a zone of users and a zone of addresses.
+// attacks shows attackers and their targets, by the reports of a zone of users and a zone of addresses.
 func (v *visit) attacks() error {
 	zones, err := v.api.Zones(v.r.Context())
 	if err != nil {
@@ -243,12 +243,12 @@ func (a *attacks) Sprays() attackers {
 	return attackers{a, a.Addresses.ID, a.Users.ID, a.ByUser, a.ByUser.Sprays}
 }
 
-// Targets are the users who are tried from many addresses.
+// Targets are the users that are tried from many addresses.
 func (a *attacks) Targets() attackers {
 	return attackers{a, a.Users.ID, a.Addresses.ID, a.ByUser, a.ByUser.Targets}
 }
 
-// OfUsers are the users who were stopped, and those near the limit.
+// OfUsers are the users that were stopped, and those near the limit.
 func (a *attacks) OfUsers() attackers {
 	return attackers{attacks: a, ZoneID: a.Users.ID, Report: a.ByUser}
 }

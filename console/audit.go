@@ -24,7 +24,7 @@ type auditList struct {
 	Older template.URL
 }
 
-// auditRow is something that somebody has done.
+// auditRow is one change or release.
 type auditRow struct {
 	audit.Entry
 	Summary string // of the change, in words
@@ -32,7 +32,7 @@ type auditRow struct {
 	Key     string // of a bucket; "" if it is about none
 }
 
-// audit shows who did what, the newest first.
+// audit shows the entries of the audit, the newest first.
 func (v *visit) audit() error {
 	asked := v.r.URL.Query()
 	list := auditList{

@@ -73,7 +73,7 @@ func New(o Options) (http.Handler, error) {
 	return c.onFirstUse(), nil
 }
 
-// onFirstUse returns the handler of everything, which reads the pages and files when somebody first asks for one: many
+// onFirstUse returns the handler of everything, which reads the pages and files at the first request for one: many
 // instances never show a page.
 func (c *console) onFirstUse() http.Handler {
 	ready := sync.OnceValues(c.prepare)
@@ -111,7 +111,7 @@ func (c *console) routes() http.Handler {
 	return mux
 }
 
-// visits returns the pages and actions for readers who are known, by method and path.
+// visits returns the pages and actions for known readers, by method and path.
 func (c *console) visits() map[string]func(*visit) error {
 	list := map[string]func(*visit) error{ // these have deadlines that are longer
 		"GET " + Path + "history.csv":    exportHistory("csv"),

@@ -49,7 +49,7 @@ func lengths() map[string]time.Duration {
 }
 
 // filter reads filters from the values of an address. One that is empty lets everything pass, and one that cannot be
-// read is an error: a filter that is overlooked would show everybody's attempts.
+// read is an error: a filter that is overlooked would show the attempts of all.
 func (v *visit) filter(values url.Values) (filter, error) {
 	f := filter{query: service.HistoryQuery{Order: service.NewestFirst, Limit: historyPage}, values: url.Values{}}
 	for name, given := range values {

@@ -48,7 +48,7 @@ func taskInWords(name string) string {
 		"partitions_ahead":  "Room for the attempts of the next days is made",
 		"old_partitions":    "Whole days of old attempts leave",
 		"old_txns":          "Single old attempts leave",
-		"idle_buckets":      "Keys that nobody asks for are forgotten",
+		"idle_buckets":      "Keys without attempts are forgotten",
 		"expired_attempts":  "Attempt ids whose time is over are forgotten",
 		"expired_overrides": "Overrides that have ended leave",
 		"old_audit":         "Old notes of changes leave",

@@ -157,7 +157,7 @@ func (k keyPage) Folded() []folding {
 	return foldings(all)
 }
 
-// IsTyped reports whether somebody has typed the key. Otherwise a zone has it so.
+// IsTyped reports whether the reader typed the key. Otherwise a zone has it so.
 func (k keyPage) IsTyped() bool { return k.Asked.ZoneID == 0 }
 
 // Worst returns the zone that keeps the key out for longest, or nil if it may pass everywhere.

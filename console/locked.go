@@ -41,7 +41,7 @@ type lockedList struct {
 	*locked
 }
 
-// locked shows who is locked out, in one zone or in all.
+// locked shows the keys that are locked out, in one zone or in all.
 func (v *visit) locked() error {
 	zones, err := v.api.Zones(v.r.Context())
 	if err != nil {

@@ -77,7 +77,7 @@ func (c *console) mayLogIn(r *http.Request) (report func(isKnown bool), refusal 
 	}
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value is not valid
 	address, ok := c.Proxies.Client(peer.Addr(), r.Header["X-Forwarded-For"], r.Header["Forwarded"])
-	if !ok { // whoever logs in could choose one of the two, and so the bucket
+	if !ok { // the caller could choose one of the two, and so the bucket
 		return nil, &api.Problem{Status: http.StatusBadRequest, Detail: "The headers X-Forwarded-For and Forwarded lead to " +
 				"different addresses. Let the proxy remove the one that it does not write."},
 			fmt.Errorf("%w: X-Forwarded-For and Forwarded differ", service.ErrInvalid)

@@ -13,7 +13,7 @@ import (
 // mostNetworks bounds the networks that a page shows.
 const mostNetworks = 10
 
-// The lengths of the prefixes by which addresses are put together where nobody knows their network.
+// The lengths of the prefixes by which addresses are put together where their network is not known.
 const (
 	shownIPv4Prefix = 24
 	shownIPv6Prefix = 48
@@ -52,7 +52,7 @@ func networksOf(report zonereport.Report) []network {
 	return all[:min(len(all), mostNetworks)]
 }
 
-// networkOf returns the network of an address and its country: the autonomous system, or a prefix where nobody knows
+// networkOf returns the network of an address and its country: the autonomous system, or a prefix where it is not known
 // that.
 func networkOf(key string, origin service.Origin) (name, country string) {
 	if origin.ASN != 0 {

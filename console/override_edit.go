@@ -89,7 +89,7 @@ func formOf(o service.Override) overrideForm {
 // Value returns what was typed into a field.
 func (f overrideForm) Value(name string) string { return f.Get(name) }
 
-// Hidden returns the values that say whose override it is.
+// Hidden returns the values that name the key of the override.
 func (f overrideForm) Hidden() map[string]string {
 	hidden := map[string]string{}
 	for _, name := range []string{"zone", "bucket", "override"} {

@@ -31,8 +31,8 @@ type page struct {
 	Title    string // of the window
 	Place    string // the entry of the menu that it belongs to
 	Menu     []entry
-	Reader   string // "" if nobody is logged in
-	Open     bool   // nobody is asked who he is
+	Reader   string // "" without a login
+	Open     bool   // no credential is needed
 	CanLeave bool   // there is a session to end
 	Notice   string // of the action that led to this page
 	Path     string // where the console begins
@@ -183,7 +183,7 @@ func titleOf(status int) string {
 	case http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return "This cannot be answered now."
 	case http.StatusPreconditionFailed, http.StatusConflict:
-		return "Somebody has changed this meanwhile."
+		return "This was changed meanwhile."
 	case http.StatusBadRequest:
 		return "That cannot be done as it was asked."
 	}
@@ -223,7 +223,7 @@ func protected(next http.Handler) http.Handler {
 }
 
 // isEmbedded reports whether a page of another origin asks for a part of itself, such as a picture: it would cost a
-// report or an export, and nobody would see it.
+// report or an export, unseen.
 func isEmbedded(r *http.Request) bool {
 	site, dest := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Sec-Fetch-Dest")
 	return (site == "cross-site" || site == "same-site") && dest != "" && dest != "document"

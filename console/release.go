@@ -24,7 +24,7 @@ func (v *visit) releaseSelected() error {
 		return err
 	}
 	if len(ids) == 0 {
-		return v.fail(http.StatusBadRequest, "Nobody was marked.", "Go back, mark the keys to release, and give a reason.")
+		return v.fail(http.StatusBadRequest, "No key was marked.", "Go back, mark the keys to release, and give a reason.")
 	}
 	keys, err := v.keysOfLockouts(zone, ids)
 	if err != nil {

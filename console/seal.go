@@ -12,7 +12,7 @@ import (
 // keyLength is the length of the console's secret key, and of those that are made of it, in bytes.
 const keyLength = 32
 
-// sealer makes texts that nobody but this console can read or make: AES-GCM with a random nonce.
+// sealer makes texts that only this console can read or make: AES-GCM with a random nonce.
 type sealer struct{ aead cipher.AEAD }
 
 // newSealer returns the sealer for one purpose. What is sealed for one purpose cannot be opened for another.

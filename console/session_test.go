@@ -117,7 +117,7 @@ func TestLogInsAreLimitedByAZone(t *testing.T) {
 func TestAnOpenServiceAsksNobodyAndSaysSo(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	p.browser(t).gets(t, "", http.StatusOK, "Nobody is asked who he is")
+	p.browser(t).gets(t, "", http.StatusOK, "This console asks for no credential")
 }
 
 func TestEveryPageKeepsForeignThingsOut(t *testing.T) {

@@ -38,8 +38,8 @@ func (c *console) sealedKey(bucket service.Bucket) string { return url.PathEscap
 // keyPath returns the path of the story of a bucket's key.
 func (c *console) keyPath(bucket service.Bucket) string { return Path + "keys/" + c.sealedKey(bucket) }
 
-// openKey returns the bucket of a sealed text, unless it is in a zone that is not one of the reader's: somebody may
-// have passed the link on.
+// openKey returns the bucket of a sealed text, unless it is in a zone that is not one of the reader's: another reader
+// may have passed the link on.
 func (v *visit) openKey(sealed string) (bucket service.Bucket, ok bool) {
 	return bucket, v.keys.open(sealed, &bucket) && (bucket.ZoneID == 0 || v.reader.Reaches(bucket.ZoneID))
 }

@@ -28,7 +28,7 @@ type tokenRow struct {
 	IsOwn  bool // the reader uses it now
 }
 
-// tokens lists who may call. A token itself is never shown: nobody can read it again.
+// tokens lists the tokens. A token itself is never shown, because it is not stored.
 func (v *visit) tokens() error {
 	query := v.r.URL.Query()
 	after, _ := strconv.ParseUint(query.Get("after"), 10, 64) // 0 begins at the first one

@@ -178,7 +178,7 @@ func (v *visit) putBack() error {
 		return v.fail(http.StatusBadRequest, "The zone was not put back.", fault)
 	case v.r.PostForm.Get("revision") != strconv.FormatInt(plan.Revision, 10):
 		return v.fail(http.StatusConflict, "The zone was not put back.",
-			"Somebody has changed it meanwhile. Look at its versions again.")
+			"It was changed meanwhile. Look at its versions again.")
 	}
 	if len(plan.Changes) > 0 || plan.Revision == 0 {
 		match := service.Match{Absent: plan.Revision == 0, Revision: uint64(plan.Revision)}

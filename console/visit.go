@@ -19,7 +19,7 @@ import (
 // visitTimeout is the deadline of all that one page asks, but for attacks and exports.
 const visitTimeout = 10 * time.Second
 
-// visit is one request of a reader who is known.
+// visit is one request of a known reader.
 type visit struct {
 	*console
 	w      http.ResponseWriter
@@ -29,8 +29,8 @@ type visit struct {
 	reader access.Identity
 }
 
-// visit finds out who asks, by a token or, without one, by all that the request itself says. The error is that of the
-// HTTP interface, and wraps access.ErrUnauthenticated for a reader who is not known.
+// visit finds the caller, by a token or, without one, by all that the request itself says. The error is that of the
+// HTTP interface, and wraps access.ErrUnauthenticated for an unknown reader.
 func (c *console) visit(w http.ResponseWriter, r *http.Request, token string) (*visit, error) {
 	asker, err := client.New("http://velocityd", client.WithToken(token), client.WithTimeout(visitTimeout),
 		client.WithUserAgent("velocityd-console"),
@@ -43,7 +43,7 @@ func (c *console) visit(w http.ResponseWriter, r *http.Request, token string) (*
 	return v, err
 }
 
-// visited returns the handler of a page for readers who are known. Others are led to the log-in.
+// visited returns the handler of a page for known readers. Others are led to the log-in.
 func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s, hasSession := c.session(r)
@@ -93,8 +93,8 @@ func about[T any](named func(*visit) (T, error), handle func(*visit, T) error) f
 	}
 }
 
-// requiring returns a page or action that is refused to readers without a scope. It is for forms, which ask the interface
-// for less than they offer.
+// requiring returns a page or action that is refused to readers without a scope. It is for forms, which ask the
+// interface for less than they offer.
 func requiring(scope access.Scope, handle func(*visit) error) func(*visit) error {
 	return func(v *visit) error {
 		if !v.may(scope) {
@@ -107,7 +107,7 @@ func requiring(scope access.Scope, handle func(*visit) error) func(*visit) error
 	}
 }
 
-// sendToLogin leads a reader who is not known to the log-in.
+// sendToLogin leads an unknown reader to the log-in.
 func (c *console) sendToLogin(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get(fieldLive) != "" {
 		w.WriteHeader(http.StatusUnauthorized) // the page says so, in place of a log-in inside it

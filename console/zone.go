@@ -56,7 +56,7 @@ func (v *visit) zone(zone service.Zone) (err error) {
 }
 
 // findings returns the settings that are allowed and probably not meant, as "velocityd zone lint" gives them. Overrides
-// are looked at for readers who may see them.
+// are looked at for readers that may see them.
 func (v *visit) findings(zone service.Zone) ([]lint.Finding, error) {
 	var overrides []service.Override
 	if v.may(access.ScopeOverrides) {

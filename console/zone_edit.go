@@ -25,7 +25,7 @@ type zoneForm struct {
 	Changes  []settings.Difference
 	Findings []lint.Finding
 	Fault    string
-	// Theirs are the settings in which the stored zone differs from the form, after somebody else has changed it.
+	// Theirs are the settings in which the stored zone differs from the form, after a change by another reader.
 	Theirs     []settings.Difference
 	IsLookedAt bool // the form was sent for a look
 	IsOdd      bool // it was sent to be saved, and is probably not meant
@@ -105,7 +105,7 @@ func (v *visit) writeZone(zone service.Zone) error {
 	return v.saveZone(zone, wanted)
 }
 
-// saveZone stores the settings of a form, unless somebody else has changed the zone since the form was shown.
+// saveZone stores the settings of a form, unless the zone was changed since the form was shown.
 func (v *visit) saveZone(zone, wanted service.Zone) error {
 	form := v.r.PostForm
 	why, err := v.withReason()
@@ -131,7 +131,7 @@ func (v *visit) saveZone(zone, wanted service.Zone) error {
 	return v.goTo(fmt.Sprintf("zones/%d?done=zone", zone.ID))
 }
 
-// showConflict shows a form again whose zone somebody else has changed meanwhile.
+// showConflict shows a form again whose zone was changed meanwhile.
 func (v *visit) showConflict(now, wanted service.Zone) error {
 	form := url.Values{"reason": v.r.PostForm["reason"]}
 	for name, text := range settings.ValuesOf(wanted) {

@@ -135,7 +135,7 @@ func TestFormDoesNotOverwriteAnothersChange(t *testing.T) {
 	if status != http.StatusConflict {
 		t.Errorf("the status is %d", status)
 	}
-	contains(t, page, "Somebody has changed this zone meanwhile", "<td>50</td><td>8</td>", "<td>1 h</td><td>never</td>",
+	contains(t, page, "This zone was changed meanwhile", "<td>50</td><td>8</td>", "<td>1 h</td><td>never</td>",
 		fmt.Sprintf(`name="revision" value="%d"`, stored.Revision))
 	if zone, _ := p.Zone(t.Context(), 1); zone.Rate != 50 {
 		t.Errorf("the rate is %d", zone.Rate)

@@ -83,7 +83,7 @@ func (v *visit) lastChange(zone int64) (last *audit.Entry, err error) {
 	return last, err
 }
 
-// day returns the last 24 hours of a zone, empty for a reader who may not see them.
+// day returns the last 24 hours of a zone, empty for a reader that may not see them.
 func (v *visit) day(zone int64) (d day, err error) {
 	if !v.may(access.ScopeHistory) {
 		return d, nil

@@ -29,7 +29,7 @@ CREATE TABLE zone_master (
   description      VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT ''
     COMMENT 'What the zone is for, in the words of its people.',
   rate             INT
-    COMMENT 'The most allowed attempts of a bucket in any interval of `window` seconds, or in each period. 0: nobody passes.',
+    COMMENT 'The most allowed attempts of a bucket in any interval of `window` seconds, or in each period. 0: no attempt passes.',
   `window`         INT
     COMMENT 'The length of the sliding window; of a period it is the length of the longest one, 2678400 of a month, and may be left out. In seconds. Left out: that of the period.',
   period           ENUM('none', 'second', 'minute', 'hour', 'day', 'week', 'month') CHARACTER SET ascii NOT NULL DEFAULT 'none'

@@ -32,7 +32,7 @@ type Check struct {
 	// an Imprint. It has MinSecretHash to MaxSecretHash characters of hexadecimal or of base64 for URLs.
 	SecretHash string `json:"secret_hash,omitzero"`
 	// KeyRules are the rules by which the keys of Buckets were normalised, one for each
-	// bucket. Checks may share the slice, and nobody may change it. If it is nil, the store
+	// bucket. Checks may share the slice, which must not be changed. If it is nil, the store
 	// takes the keys as normal. Only a Limiter sets it.
 	KeyRules []KeyRule `json:"-"`
 	// Named says for each of Buckets which bucket of the caller's it stands for, by its place,
@@ -42,7 +42,7 @@ type Check struct {
 	Named []int `json:"-"`
 }
 
-// String leaves the secret hash out: whoever prints a check, such as a panic, may print it into a log.
+// String leaves the secret hash out: the printer, such as a panic, may write into a log.
 func (c Check) String() string {
 	type plain Check
 	c.SecretHash = ""

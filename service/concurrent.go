@@ -9,7 +9,7 @@ type openAttempts struct {
 	oldest time.Time // of them
 }
 
-// wait returns the time until fewer attempts than the zone's Concurrent are under way though nobody reports an
+// wait returns the time until fewer attempts than the zone's Concurrent are under way if no caller reports an
 // outcome, or 0 if there are fewer now.
 func (o *openAttempts) wait(now time.Time, zone *Zone) time.Duration {
 	if o == nil || o.count < zone.Concurrent {

@@ -2,8 +2,8 @@ package service
 
 import "time"
 
-// Decider decides as Decide does, again and again in the same memory, for those who decide millions of checks. Its zero
-// value is ready. It is for one goroutine.
+// Decider decides as Decide does, again and again in the same memory, for callers that decide millions of checks. Its
+// zero value is ready. It is for one goroutine.
 type Decider struct{ decider decider }
 
 // Decide is the function Decide. The ruling is good until the next call. Zones that a ledger had before are not looked

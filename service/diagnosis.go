@@ -2,7 +2,7 @@ package service
 
 import "context"
 
-// Diagnosis is one thing that somebody has looked at, in words for whoever looks after the service.
+// Diagnosis is one finding of an examination, in words for operators.
 type Diagnosis struct {
 	Level string `json:"level"` // ok, note, warning or fault
 	About string `json:"about"` // one word or two, the same for all of one kind

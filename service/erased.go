@@ -14,7 +14,7 @@ const (
 	erasedPrefix = ErasedKeyID + ":"
 )
 
-// NewErasedKey returns a key for a bucket whose key is erased: 16 or more random bytes, from which nobody finds the
+// NewErasedKey returns a key for a bucket whose key is erased: 16 or more random bytes, which do not lead to the
 // former key. Where keys are kept as pseudonyms it has the form of one, under a secret key that does not exist.
 func NewErasedKey(form KeyForm) string {
 	var random [32]byte

@@ -31,13 +31,13 @@ var (
 	// engine is away, the queue is full, or lock wait and deadlock retries are
 	// spent. Asking again after BusyRetryAfter is right.
 	ErrBusy = errors.New("busy")
-	// ErrAway is the ErrBusy of a database that decides nothing for anybody: nobody answers at its address,
+	// ErrAway is the ErrBusy of a database that decides no check: no engine answers at its address,
 	// it has been silent for long, or it is read-only. Overload is ErrBusy alone: a full queue, a held
 	// bucket, or too many connections.
 	ErrAway = fmt.Errorf("%w: the database is away", ErrBusy)
 	// ErrNoSpace is the ErrAway of a database that has no space for another row.
 	ErrNoSpace = fmt.Errorf("%w: it has no space", ErrAway)
-	// ErrPaused is the ErrBusy of a database that refuses everybody for a moment, and says so, as
+	// ErrPaused is the ErrBusy of a database that refuses all callers for a moment, and says so, as
 	// Vitess does while it switches traffic to other shards. If that lasts, the database is away.
 	ErrPaused = fmt.Errorf("%w: the database has paused", ErrBusy)
 	// ErrUnfit says that the database lacks a part that decisions need, such as a table. Nothing was
@@ -106,7 +106,7 @@ func (e *BusyError) Error() string {
 // Unwrap returns ErrBusy.
 func (e *BusyError) Unwrap() error { return ErrBusy }
 
-// RetryAfter returns the time after which the caller whom err has refused may ask again.
+// RetryAfter returns the time after which the caller that err has refused may ask again.
 func RetryAfter(err error) time.Duration {
 	var busy *BusyError
 	if errors.As(err, &busy) {

@@ -37,7 +37,7 @@ type HistoryQuery struct {
 	Keys []string
 	// Blocked and WouldBlock, if they are not nil, are those of the txns.
 	Blocked, WouldBlock *bool
-	// Outcome, if it is not nil, is that of the txns. An empty one stands for txns that nobody has reported on.
+	// Outcome, if it is not nil, is that of the txns. An empty one stands for txns without a report.
 	Outcome   *Outcome
 	AttemptID string
 	// Since is the first instant of the interval, and Until the first one behind it. The zero time sets no bound.

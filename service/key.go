@@ -119,7 +119,7 @@ func (r KeyRule) Bucket(bucket Bucket) (_ Bucket, err error) {
 // Name returns the key of the bucket that key names in a look-up or in a change by an
 // operator: like Normalize, but where keys are kept as pseudonyms, a pseudonym names its bucket
 // by itself, and so does the key in the place of an erased one where keys are addresses. Checks do NOT take either:
-// whoever logs in chooses the keys of checks.
+// the person that logs in chooses the keys of checks.
 func (r KeyRule) Name(key string) (string, error) {
 	switch {
 	case r.Kind == KeyIP && !r.hides() && isErased(key):

@@ -11,7 +11,7 @@ type Lockout struct {
 	Until time.Time
 	// Length is its duration, in microseconds' precision.
 	Length time.Duration
-	// Shadow says that it began while its zone only watched. It binds nobody once the zone is
+	// Shadow says that it began while its zone only watched. It does not bind once the zone is
 	// enforced, and the next one there does not grow from it.
 	Shadow bool
 }

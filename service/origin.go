@@ -2,7 +2,7 @@ package service
 
 import "fmt"
 
-// Origin is the network and the country of an address, as a file of the operator tells them. It is for people who read
+// Origin is the network and the country of an address, as a file of the operator tells them. It is for readers of
 // the history: no decision depends on it. Members that the file does not know are zero.
 type Origin struct {
 	Country      string `json:"country,omitzero"`      // by ISO 3166-1: two letters

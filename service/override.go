@@ -153,7 +153,7 @@ func ValidateReason(reason string) error {
 	return validateText("reason", reason, MaxReasonLength)
 }
 
-// ValidateRelease returns an ErrInvalid unless reason is one by ValidateReason, and principal, who
+// ValidateRelease returns an ErrInvalid unless reason is one by ValidateReason, and principal, which
 // releases a bucket, has at most MaxNameLength characters; it may be empty.
 func ValidateRelease(principal, reason string) error {
 	return cmp.Or(validateText("principal", principal, MaxNameLength), ValidateReason(reason))

@@ -44,7 +44,7 @@ type Export struct {
 
 // ExportNoter records exports.
 type ExportNoter interface {
-	// NoteExport records who exports which txns, before the first of them leaves. principal is the name of the caller, or
-	// empty. The error wraps ErrBusy if nothing was recorded, and ErrUndecided if that is not known.
+	// NoteExport records an export and its caller, before the first of them leaves. principal is the name of the caller,
+	// or empty. The error wraps ErrBusy if nothing was recorded, and ErrUndecided if that is not known.
 	NoteExport(ctx context.Context, export Export, principal string) error
 }

@@ -58,7 +58,7 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 		peek.LockedUntil.Time = live.lockout.Until
 	}
 	v := live.judge(now, bucket, true)
-	wait, _ := live.wait(now, true) // also in a zone that blocks nobody
+	wait, _ := live.wait(now, true) // also in a zone that does not enforce
 	peek.Rate, peek.Window, peek.RetryAfter.Duration, peek.Reason = v.Rate, v.Window, roundUp(wait), v.Reason
 	peek.Unmetered, peek.Velocity, peek.Remaining, peek.ResetAfter = v.Unmetered, v.Velocity, v.Remaining(), v.ResetAfter
 	return peek, nil

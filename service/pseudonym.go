@@ -160,7 +160,7 @@ func follow(had, keys []SecretKey) error {
 	return nil
 }
 
-// Keys returns the keys, the current one first. Nobody may change the slice.
+// Keys returns the keys, the current one first. The slice must not be changed.
 func (r *Keyring) Keys() []SecretKey {
 	if r == nil {
 		return nil
@@ -255,7 +255,7 @@ func (c Check) groups(yield func(first, end int) bool) {
 }
 
 // level gives all pseudonyms of a bucket the strictest verdict among them. Otherwise a shadow zone, which
-// blocks nobody, would count the attempt under one pseudonym and not under the other.
+// does not block, would count the attempt under one pseudonym and not under the other.
 func (c Check) level(verdicts []Verdict) {
 	for first, end := range c.groups {
 		var strictest Verdict

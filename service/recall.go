@@ -9,7 +9,7 @@ import (
 type Recall struct {
 	AttemptID string  `json:"attempt_id"`
 	ExpiresAt Instant `json:"expires_at"` // as that of Attempt
-	// Outcome is how the login ended, or empty if nobody has said.
+	// Outcome is how the login ended, or empty without a report.
 	Outcome  Outcome  `json:"outcome,omitzero"`
 	Decision Decision `json:"decision"` // as it was answered first
 	// Txns are those txns of the verdicts that still exist, in their order, as they are now. In a zone with

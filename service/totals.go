@@ -166,7 +166,7 @@ type CountedTo struct {
 	// RolledUpTo is the first instant whose attempts are not rolled up yet. They are counted live.
 	RolledUpTo Instant `json:"rolled_up_to"`
 	// CountedTo is the first instant whose attempts are not in the answer. It is the time of the answer, or
-	// RolledUpTo if nobody has rolled up for so long that counting live would take too much.
+	// RolledUpTo if the last roll-up is so long ago that counting live would take too much.
 	CountedTo Instant `json:"counted_to"`
 }
 

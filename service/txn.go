@@ -38,7 +38,7 @@ type Txn struct {
 	// Counted says that the txn takes one of the bucket's places while it is
 	// inside the window.
 	Counted bool `json:"counted"`
-	// Outcome is how the login ended, or empty if nobody has said.
+	// Outcome is how the login ended, or empty without a report.
 	Outcome Outcome `json:"outcome,omitzero"`
 	// AttemptID is the caller's own name of the attempt, or empty.
 	AttemptID string `json:"attempt_id,omitzero"`
@@ -49,7 +49,7 @@ type Txn struct {
 	// UncountedAt is the instant at which the txn stopped counting, by an outcome, a reset or a release. It is the zero
 	// time for a txn that counts, and for one that never did.
 	UncountedAt Instant `json:"uncounted_at,omitzero"`
-	// Origin is that of the bucket key, if it is an address and whoever shows the txn knows it; otherwise nil. Stores do
+	// Origin is that of the bucket key, if it is an address whose origin is known; otherwise nil. Stores do
 	// not set it.
 	*Origin
 	// CheckID is what the txns of one check of several buckets share, beside their instant. It is 0 for a check of one

@@ -6,7 +6,7 @@ import (
 )
 
 // Limits of a zone. The schema's CHECK constraints hold the same numbers, so
-// that they bind whoever writes a zone.
+// that they bind every writer of a zone.
 const (
 	MaxZoneID            = math.MaxInt32
 	MaxRate              = 1_000_000
@@ -118,7 +118,7 @@ var Settings = []Setting{ //nolint:gochecknoglobals // a table that nothing chan
 	},
 	{
 		Name: "rate", At: func(z *Zone) any { return &z.Rate }, Most: MaxRate, Required: true, Decides: true,
-		Label: "Rate", Zero: "nobody passes",
+		Label: "Rate", Zero: "no attempt passes",
 		Says: "The most allowed attempts of a bucket in any interval of `window` seconds, or in each period",
 	},
 	{

@@ -10,14 +10,14 @@ import (
 )
 
 // Transport sends requests to the HTTP interface in this process, as if the caller of another request had sent them:
-// from his address and by his connection, with the headers by which a proxy or a browser says who he is. So rights,
+// from its address and by its connection, with the headers by which a proxy or a browser names it. So rights,
 // limits and the log are those of the interface.
 type Transport struct {
 	API    http.Handler
 	Caller *http.Request
 }
 
-// passedOn are the headers of the caller's request that the interface looks at. His credential, or that which a proxy
+// passedOn are the headers of the caller's request that the interface looks at. Its credential, or that which a proxy
 // adds for its users, is one of them, but for requests that have another one.
 func passedOn(hasOther bool) []string {
 	names := []string{

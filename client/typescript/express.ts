@@ -1,5 +1,5 @@
 /**
- * Middleware for Express, and for whatever else calls handlers as Express does: it asks before a login reaches its handler, refuses a
+ * Middleware for Express, and for all that calls handlers as Express does: it asks before a login reaches its handler, refuses a
  * blocked one, and reports how an allowed one ended.
  *
  *     app.post("/login", express.urlencoded(), limitLogin(velocity, {

@@ -11,7 +11,7 @@
  *     }
  *
  * It asks and asks again as the client in Go does, see docs/clients.md. It follows no redirects. Each error but an InvalidRequestError
- * is also logged, because somebody has to mend its cause. No line names a key.
+ * is also logged, because its cause must be mended. No line names a key.
  */
 
 /** The zone's id, and the key: a user's name, an address. */
@@ -44,7 +44,7 @@ export interface Options {
   /**
    * Says what becomes of a check that was not decided: "raise", which is the default, throws the VelocityError, "allow" lets the
    * attempt pass (fail open), and "deny" blocks it (fail closed); the decision's error then has the reason. Watch for it: a wrong
-   * token also gives such answers. An InvalidRequestError is thrown in any case. It comes from the check itself, so a user who can
+   * token also gives such answers. An InvalidRequestError is thrown in any case. It comes from the check itself, so a user that can
    * cause one, by a name that no account has, would pass without a limit.
    */
   readonly onError?: "raise" | "allow" | "deny";
@@ -94,10 +94,10 @@ export class VelocityError extends Error {
 /** The question is wrong, as one about a name that no account can have: the user's fault. No policy answers it, and it is not logged. */
 export class InvalidRequestError extends VelocityError {}
 
-/** The token is wrong, or may not ask this: somebody has to mend it. */
+/** The token is wrong, or may not ask this: an operator must mend it. */
 export class NotAllowedError extends VelocityError {}
 
-/** The zone or the attempt does not exist: somebody has to mend it. */
+/** The zone or the attempt does not exist: an operator must mend it. */
 export class NotFoundError extends VelocityError {}
 
 /** There is no answer: the service is away, busy or slow, or something else answers at its address. */

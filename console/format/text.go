@@ -24,7 +24,7 @@ func Funcs() template.FuncMap {
 	}
 }
 
-// Visible returns text that anybody may have typed, as it is: in its own direction, with a mark in the place of each
+// Visible returns text of unknown origin, as it is: in its own direction, with a mark in the place of each
 // character that would not be seen or would turn the text around it (Unicode TR 36).
 func Visible(text string) template.HTML {
 	var b strings.Builder
@@ -118,7 +118,7 @@ type moment interface {
 	IsZero() bool
 }
 
-// when returns an instant to the second, with all digits for whoever looks closer. The zero time is a dash.
+// when returns an instant to the second, with all digits as its title. The zero time is a dash.
 func when(at moment) template.HTML { return timeAs(at, "2006-01-02 15:04:05") }
 
 // clock returns the time of the day of an instant, to the millisecond.

@@ -8,7 +8,7 @@ import (
 	"velocityd/service"
 )
 
-// ZoneName returns the words in which somebody has described a zone, as they were typed, or else its number.
+// ZoneName returns the description of a zone, as it was typed, or else its number.
 func ZoneName(zone service.Zone) string {
 	return cmp.Or(zone.Description, fmt.Sprintf("Zone %d", zone.ID))
 }
@@ -31,7 +31,7 @@ func Span(z service.Zone) string {
 	return "a " + string(z.Calendar.Period)
 }
 
-// subjectInWords returns to whom the limit of a zone applies.
+// subjectInWords returns the subjects of a zone's limit.
 func subjectInWords(z service.Zone) string {
 	switch keys := z.WithDefaults().Keys; keys.Kind {
 	case service.KeyIP:

@@ -41,7 +41,7 @@ type Store interface {
 }
 
 // Cache knows callers by their credentials. It keeps all credentials that hold in
-// memory and reads them anew, all at once, when somebody asks and they are too old. So an
+// memory and reads them anew, all at once, at a question when they are too old. So an
 // unknown credential is answered from memory as a known one is: guessing costs the store
 // one question a second, and no memory.
 //
@@ -77,7 +77,7 @@ type key struct {
 // Options configure a Cache.
 type Options struct {
 	// OnFault is called with the error of a use that could not be recorded, at most once a
-	// minute for each credential. Nil means that nobody wants to know.
+	// minute for each credential. Nil: it is not called.
 	OnFault func(error)
 	// IsAway reports whether the store is known to be away. While it is, and until the next
 	// reading, credentials that were read before hold on until they expire: a revocation could
@@ -142,7 +142,7 @@ func (c *Cache) Caller(ctx context.Context, digest Digest) (caller Caller, known
 }
 
 // Credential returns the credential of a digest as it was read last, and does NOT read it anew: it is for callers
-// whom Caller has known just now. known is false if no such credential holds.
+// which Caller has known just now. known is false if no such credential holds.
 func (c *Cache) Credential(digest Digest) (credential Credential, known bool) {
 	found := c.ring.Load().find(digest, time.Now())
 	if found == nil {
@@ -184,7 +184,7 @@ func (c *Cache) renewBehind(ctx context.Context, old *ring) {
 	c.fresh.RenewBehind(ctx, c.background.Go, c.isDone(old))
 }
 
-// isDone returns whether a reading leaves nothing to do for a caller who knows old: there is a newer
+// isDone returns whether a reading leaves nothing to do for a caller that knows old: there is a newer
 // ring, or the store has just failed.
 func (c *Cache) isDone(old *ring) func(*refresh.Reading[*ring]) bool {
 	return func(r *refresh.Reading[*ring]) bool {
@@ -192,7 +192,7 @@ func (c *Cache) isDone(old *ring) func(*refresh.Reading[*ring]) bool {
 	}
 }
 
-// Keep reads the credentials anew before they are too old, until ctx ends, so that callers who
+// Keep reads the credentials anew before they are too old, until ctx ends, so that callers that
 // come seldom do not wait either.
 func (c *Cache) Keep(ctx context.Context) {
 	tick := time.NewTicker(credentialsRenewal)

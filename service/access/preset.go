@@ -8,7 +8,7 @@ type Preset string
 // The presets. Each but the first has the scopes of the one before, too.
 const (
 	PresetAnalyst  Preset = "analyst"  // looks at attempts and buckets, and changes nothing
-	PresetHelpdesk Preset = "helpdesk" // lets people in who are locked out
+	PresetHelpdesk Preset = "helpdesk" // releases people that are locked out
 	PresetDBA      Preset = "dba"      // edits zones and overrides
 	PresetAdmin    Preset = "admin"    // does everything
 )

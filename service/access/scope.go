@@ -12,7 +12,7 @@ import (
 var (
 	// ErrUnauthenticated says that a call has no credential that holds.
 	ErrUnauthenticated = errors.New("unauthenticated")
-	// ErrMissingScope says that a caller's credential does not allow his call. It
+	// ErrMissingScope says that a caller's credential does not allow its call. It
 	// is NOT service.ErrForbidden, which is about the service's own account.
 	ErrMissingScope = errors.New("missing scope")
 )
@@ -112,7 +112,7 @@ func (c Caller) ZoneList() string {
 }
 
 // maxCallerName is the length of the longest name of a caller. A proxy's caller is
-// recorded together with the user whom the proxy names, in MaxNameLength characters.
+// recorded together with the user that the proxy names, in MaxNameLength characters.
 const maxCallerName = 48
 
 // isCallerName reports whether text can be the name of a caller. It begins with a letter,

@@ -1,5 +1,5 @@
-// Package access owns who may ask: tokens, client certificates, scopes, and the cache of credentials that hold. It
-// must not know any protocol, SQL, or how a check is decided.
+// Package access owns the rights of callers: tokens, client certificates, scopes, and the cache of credentials that
+// hold. It must not know any protocol, SQL, or how a check is decided.
 package access
 
 import (
@@ -28,7 +28,7 @@ const (
 	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Token is the secret that a caller proves his identity with. When it is printed or
+// Token is the secret that a caller proves its identity with. When it is printed or
 // logged, it is withheld: Reveal alone returns its text.
 type Token struct{ text [tokenLength]byte }
 
@@ -73,7 +73,7 @@ func ParseToken(text string) (token Token, ok bool) {
 	return token, token == given
 }
 
-// Reveal returns the token's text, for whoever is to use it.
+// Reveal returns the token's text, for its user.
 func (t Token) Reveal() string { return string(t.text[:]) }
 
 // Shown returns the token's first characters, which may be stored and printed.
@@ -85,7 +85,7 @@ func (t Token) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(tokenStart + 
 // MarshalText implements encoding.TextMarshaler. It withholds the secret, as Format does.
 func (t Token) MarshalText() ([]byte, error) { return []byte(tokenStart + "***"), nil }
 
-// Digest is the form in which a credential is stored and looked up. Nobody can guess a token from its
+// Digest is the form in which a credential is stored and looked up. A token cannot be guessed from its
 // digest, because tokens are random.
 type Digest [sha256.Size]byte
 

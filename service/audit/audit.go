@@ -52,13 +52,13 @@ type ChangeGroup struct {
 	Number     int
 }
 
-// Entry is a row of zone_audit: something that somebody has changed, released, exported or erased.
+// Entry is a row of zone_audit: one change, release, export or erasure.
 type Entry struct {
 	ID        uint64          `json:"id,string"`
 	At        service.Instant `json:"at"`               // by the engine's clock
 	Account   string          `json:"account"`          // of the session
 	Principal string          `json:"by,omitzero"`      // on whose behalf; may be empty
-	Reason    string          `json:"reason,omitzero"`  // as he said; may be empty
+	Reason    string          `json:"reason,omitzero"`  // as the caller gave it; may be empty
 	Subject   string          `json:"subject"`          // one of Subjects
 	Action    string          `json:"action"`           // one of Actions
 	ZoneID    int64           `json:"zone_id,omitzero"` // 0 for a token, a webhook, and an export of several zones

@@ -13,7 +13,7 @@ import (
 // fewEntries is up to how many entries of a bucket are counted one by one. A bucket with more has cursors.
 const fewEntries = 48
 
-// bucket is the state of one bucket under all plans. An attempt takes one entry, whatever the number of plans.
+// bucket is the state of one bucket under all plans. An attempt takes one entry for any number of plans.
 type bucket struct {
 	entries []entry
 	cursors []cursor // of each lane; nil while there are few entries

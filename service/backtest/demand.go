@@ -6,7 +6,7 @@ import (
 	"velocityd/service"
 )
 
-// demand is a way to count attempts that nobody limits: how long they count, and whether successes do.
+// demand is a way to count attempts without a limit: how long they count, and whether successes do.
 type demand struct {
 	term   service.Term
 	counts service.Counts

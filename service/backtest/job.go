@@ -69,7 +69,7 @@ type JobStore interface {
 	AddJob(ctx context.Context, job Job) error
 	// Job returns a job, or service.ErrNotFound. A running one without a sign for JobSilence is lost.
 	Job(ctx context.Context, id string) (Job, error)
-	// BeatJob notes a sign of a running job, and says whether somebody has cancelled it.
+	// BeatJob notes a sign of a running job, and says whether it was cancelled.
 	BeatJob(ctx context.Context, id string, rows int64, at time.Time) (isCancelled bool, err error)
 	// EndJob notes the state, the rows, the fault and the result of a job that runs. It changes no other one: a job that a
 	// caller was told is cancelled stays so.
@@ -159,7 +159,7 @@ func (r *Runner) Cancel(ctx context.Context, id string) (Job, error) {
 	return r.store.Job(ctx, id)
 }
 
-// errCancelled is the cause of the end of a job that somebody has cancelled.
+// errCancelled is the cause of the end of a job that a caller has cancelled.
 var errCancelled = errors.New("cancelled by a caller")
 
 // make makes a back-test, and notes its end.
@@ -197,7 +197,7 @@ func (r *Runner) make(job Job) {
 	}
 }
 
-// beat gives signs of a job until its context ends, and cancels it if somebody wants so.
+// beat gives signs of a job until its context ends, and cancels it if a caller wants so.
 func (r *Runner) beat(ctx context.Context, id string, at *atomic.Pointer[Progress], cancel context.CancelCauseFunc) {
 	ticker := time.NewTicker(heartbeatPause)
 	defer ticker.Stop()

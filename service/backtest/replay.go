@@ -174,8 +174,8 @@ func (r *Replay) record(a Attempt, held []*bucket, ruling service.Ruling) {
 	}
 }
 
-// settle notes when the places of an attempt in one bucket are given back, and whom its success resets. As it was,
-// places are given back when the rows say so. Under the proposals a success gives them back.
+// settle notes when the places of an attempt in one bucket are given back, and which buckets its success resets. As it
+// was, places are given back when the rows say so. Under the proposals a success gives them back.
 func (r *Replay) settle(a Attempt, place Place, state *bucket, counted uint64, ruling service.Ruling) {
 	own := returned{of: place.Bucket, state: state, at: a.At.UnixMicro()}
 	success := own

@@ -50,7 +50,7 @@ type Numbers struct {
 	Failures  int64 `json:"blocked_failures"`
 	// Buckets are the buckets of the tested zone that had no room at least once.
 	Buckets int64 `json:"buckets"`
-	// People are those who had a success blocked: users if the check names a zone of them, and otherwise buckets.
+	// People are those with a blocked success: users if the check names a zone of them, and otherwise buckets.
 	People int64 `json:"people"`
 	// Lockouts are those that began in the tested zone.
 	Lockouts int64 `json:"lockouts"`
@@ -317,7 +317,7 @@ func (c *counts) assumptions(isPresent, isPartial bool) []string {
 	list := []string{
 		"People who are blocked behave otherwise: they wait, give up or call for help. The replay asks for each recorded " +
 			"attempt at its recorded time.",
-		"A blocked attempt has no outcome, so nobody knows whether its password was right.",
+		"A blocked attempt has no outcome, so it is unknown whether its password was right.",
 	}
 	if isPresent {
 		list = append(

@@ -15,13 +15,13 @@ type Type string
 const (
 	BucketLocked    Type = "bucket.locked"     // a lockout began
 	BucketLockEnded Type = "bucket.lock_ended" // it ended, by time or by a release
-	BucketReleased  Type = "bucket.released"   // somebody released the bucket, locked or not
+	BucketReleased  Type = "bucket.released"   // the bucket was released, locked or not
 	ZoneCreated     Type = "zone.created"
 	ZoneUpdated     Type = "zone.updated"
 	ZoneDeleted     Type = "zone.deleted"
 	OverrideCreated Type = "override.created"
 	OverrideUpdated Type = "override.updated"
-	OverrideDeleted Type = "override.deleted" // by somebody, or a day after it expired
+	OverrideDeleted Type = "override.deleted" // by a caller, or a day after it expired
 	TokenCreated    Type = "token.created"    // a token, or the subject of a client certificate
 	TokenUpdated    Type = "token.updated"    // by SQL; nothing else changes one
 	TokenRevoked    Type = "token.revoked"

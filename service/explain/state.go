@@ -19,7 +19,7 @@ type view struct {
 	// wasOpen says that the outcomes of all txns which have one now came after the check.
 	wasOpen bool
 	// repeats says that the secret of the check was tried before in the buckets that were not charged, in zones where that
-	// is free. Nobody keeps which secret it was.
+	// is free. The secret itself is not kept.
 	repeats bool
 }
 

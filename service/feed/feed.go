@@ -1,5 +1,5 @@
-// Package feed reads the newest txns or events once for all who follow them. It must not know any protocol, SQL, or who
-// the followers are.
+// Package feed reads the newest txns or events once for all followers. It must not know any protocol, SQL
+// or its followers.
 package feed
 
 import (
@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// mostPages is how many of the newest pages the feed has in memory. A follower who is further behind reads the store
+	// mostPages is how many of the newest pages the feed has in memory. A follower that is further behind reads the store
 	// by himself.
 	mostPages = 16
 	// slowReaders is how many such followers read at once.
@@ -21,7 +21,7 @@ const (
 	readTimeout = 10 * time.Second
 )
 
-// ErrBroken says that the source could not be read. A follower may follow again from his last position.
+// ErrBroken says that the source could not be read. A follower may follow again from its last position.
 var ErrBroken = errors.New("following broke off")
 
 // Source has items with ids, and reads those that are HistoryLag old, page by page.
@@ -34,7 +34,7 @@ type Source[T any] interface {
 	ID(item T) uint64
 }
 
-// Feed follows a source. While anybody follows, it asks for the next page once in each pause, whatever the number of
+// Feed follows a source. While it has followers, it asks for the next page once in each pause, for any number of
 // followers: it reads all items, and each follower picks those that match. It may be used by many goroutines at once.
 type Feed[T any] struct {
 	source  Source[T]
@@ -42,7 +42,7 @@ type Feed[T any] struct {
 	readers chan struct{}
 
 	mu      sync.Mutex
-	current *reader[T] // nil if nobody follows
+	current *reader[T] // nil without followers
 }
 
 // New returns a feed that asks the source again after pause.
@@ -54,7 +54,7 @@ func New[T any](source Source[T], pause time.Duration) *Feed[T] {
 type Step[T any] struct {
 	// Items are those that match, by id. There may be none.
 	Items []T
-	// Position is the id of the last item that was looked at. Whoever follows again from there misses nothing.
+	// Position is the id of the last item that was looked at. A follower that begins again there misses nothing.
 	Position uint64
 }
 
@@ -97,7 +97,7 @@ func (f *Feed[T]) Follow(ctx context.Context, after uint64, matches func(T) bool
 // cursor is how far one follower is.
 type cursor struct {
 	position uint64
-	isSet    bool // otherwise he begins where the reader is
+	isSet    bool // otherwise it begins where the reader is
 }
 
 // next returns the items after a cursor, from memory or else from the source, or none after a pause.
@@ -122,7 +122,7 @@ func (f *Feed[T]) next(ctx context.Context, r *reader[T], at *cursor) ([]T, erro
 	return nil, nil
 }
 
-// readAlone reads a page for one follower, a few of whom read at once.
+// readAlone reads a page for one follower, a few of which read at once.
 func (f *Feed[T]) readAlone(ctx context.Context, after uint64) (items []T, err error) {
 	select {
 	case f.readers <- struct{}{}:
@@ -141,7 +141,7 @@ func (f *Feed[T]) read(ctx context.Context, after uint64) (items []T, hasMore bo
 	return f.source.After(ctx, after)
 }
 
-// join counts one more follower, and begins to read if he is the first.
+// join counts one more follower, and begins to read if it is the first.
 func (f *Feed[T]) join() *reader[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()

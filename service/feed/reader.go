@@ -52,7 +52,7 @@ func (r *reader[T]) after(at *cursor) (items []T, isKnown bool, changed <-chan s
 	return nil, false, r.changed, nil
 }
 
-// readPages reads page after page for r until ctx ends or the source fails. Then nobody joins r any more.
+// readPages reads page after page for r until ctx ends or the source fails. Then no follower joins r any more.
 func (f *Feed[T]) readPages(ctx context.Context, r *reader[T]) {
 	newest, err := f.newest(ctx)
 	if err == nil {
@@ -106,7 +106,7 @@ func (r *reader[T]) add(after uint64, items []T) (last uint64) {
 // fail tells all followers that the reader has ended.
 func (r *reader[T]) fail(err error) { r.change(func() { r.err = err }) }
 
-// change carries out a change, and wakes those who wait for one.
+// change carries out a change, and wakes all that wait for one.
 func (r *reader[T]) change(carryOut func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,9 +18,9 @@ import (
 // MaxNetworks bounds the lockouts and the overrides of which a list for firewalls is made.
 const MaxNetworks = 100_000
 
-// Networks returns the addresses whose attempts a zone of addresses blocks at now, whatever they do: those of lockouts,
+// Networks returns the addresses whose attempts a zone of addresses blocks at now: those of lockouts,
 // and those of overrides with action deny, without those that a more specific override excepts. They are the fewest
-// networks that hold these addresses and no others, in order: IPv4 first. A zone that does not enforce blocks nobody.
+// networks that hold these addresses and no others, in order: IPv4 first. A zone that does not enforce blocks none.
 func Networks(
 	now time.Time, zone service.Zone, lockouts []lockout.Lockout, overrides []service.Override,
 ) []netip.Prefix {

@@ -1,5 +1,5 @@
-// Package lint finds settings of zones and overrides that are allowed and probably not meant. It must not know who
-// asks, nor any store.
+// Package lint finds settings of zones and overrides that are allowed and probably not meant. It must not know
+// callers or stores.
 package lint
 
 import (
@@ -15,7 +15,7 @@ import (
 const (
 	// maxBucketPace is the highest pace of one bucket in checks a second. Its checks are decided one after
 	// the other, and even in batches each takes the engine about 0.1 ms: a rate above this pace never stops
-	// anybody.
+	// an attempt.
 	maxBucketPace = 10_000
 	// maxLooserBy bounds an override's limit as a multiple of the zone's pace. More is probably a slip in
 	// the unit of the window: a second in place of an hour is 3,600 times.
@@ -23,7 +23,7 @@ const (
 	// minReserveTTL is the least time in which a login that a person types can be
 	// reported, with a second factor or a retry in between.
 	minReserveTTL = 10 * time.Second
-	// maxUnderWay is longer than anybody takes for a login with a second factor by mail.
+	// maxUnderWay is longer than a login takes with a second factor by mail.
 	maxUnderWay = 30 * time.Minute
 	// maxReadOpen is the highest rate at which the rows that a check reads to find attempts under way cost about
 	// as much as the rest of it.
@@ -72,8 +72,8 @@ func Findings(now time.Time, zone service.Zone, overrides []service.Override) []
 	return findings
 }
 
-// Brought returns the findings that a change of a zone brings, before somebody makes it: those about the settings to
-// have that the settings before did not cause, if they block anybody at all. That a mode blocks nobody is a choice, and
+// Brought returns the findings that a change of a zone brings, before it is made: those about the settings to
+// have that the settings before did not cause, if they block at all. A mode that blocks nothing is a choice, and
 // no slip. A zone without an ID is one that is not there.
 func Brought(now time.Time, before, wanted service.Zone) []Finding {
 	wanted = wanted.WithDefaults()
@@ -89,7 +89,7 @@ func Brought(now time.Time, before, wanted service.Zone) []Finding {
 	return slices.DeleteFunc(Findings(now, wanted, nil), func(f Finding) bool { return known[f.Text] })
 }
 
-// OfOverride returns the findings about an override as somebody writes it. Its key need not be a pseudonym yet where
+// OfOverride returns the findings about an override as a caller writes it. Its key need not be a pseudonym yet where
 // the zone keeps these.
 func OfOverride(now time.Time, zone service.Zone, override service.Override) []Finding {
 	if override.Key != "" && !service.IsPseudonym(override.Key) {
@@ -114,7 +114,7 @@ type oddity struct {
 var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing changes
 	{
 		field: "mode", zone: func(z service.Zone) bool { return z.Mode == service.ModeShadow },
-		text: "shadow: the zone decides and records, and blocks nobody, whatever on_failure is",
+		text: "shadow: the zone decides and records, and blocks nobody, with any on_failure",
 	}, {
 		field: "mode", zone: func(z service.Zone) bool { return z.Mode == service.ModeOff },
 		text: "off: the zone blocks nobody and counts nothing, and its overrides, lockouts and on_failure block do nothing",
@@ -154,7 +154,7 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		override: func(_ time.Time, z service.Zone, o service.Override) bool {
 			return isOutOfReach(o.Rate, z.TermUnder(&o).Window)
 		},
-		text: "is out of reach: one bucket sees at most about 10000 checks a second, so nobody is ever blocked",
+		text: "is out of reach: one bucket sees at most about 10000 checks a second, so it never blocks",
 	}, {
 		field: "window", zone: func(z service.Zone) bool { return isEndless(z.Rate, z.Window) },
 		override: func(_ time.Time, z service.Zone, o service.Override) bool {
@@ -168,7 +168,7 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 	}, {
 		field: "reset_on_success",
 		zone:  func(z service.Zone) bool { return z.ResetOnSuccess && z.Keys.Kind == service.KeyIP },
-		text: "voids the limit of addresses: whoever logs in to one account now and then releases all failures of the " +
+		text: "voids the limit of addresses: a login to one account now and then releases all failures of the " +
 			"address; turn it off",
 	}, {
 		field: "reserve_ttl",
@@ -181,7 +181,7 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		text: "does nothing while counts is attempts and concurrent is 0",
 	}, {
 		field: "reserve_ttl", zone: func(z service.Zone) bool { return z.Concurrent > 0 && z.ReserveTTL > maxUnderWay },
-		text: "is long for a login: an attempt that nobody reports keeps one of the concurrent places until then",
+		text: "is long for a login: an attempt without a report keeps one of the concurrent places until then",
 	}, {
 		field: "repeat_secret",
 		zone:  func(z service.Zone) bool { return z.RepeatSecret == service.RepeatFree && z.Keys.Kind == service.KeyIP },
@@ -288,7 +288,7 @@ func isOutOfReach(rate int, window time.Duration) bool {
 	return int64(rate) > maxBucketPace*service.WholeSeconds(window)
 }
 
-// isEndless reports whether a bucket that is full stays so for longer than anybody means.
+// isEndless reports whether a bucket that is full stays so for longer than can be meant.
 func isEndless(rate int, window time.Duration) bool {
 	return rate > 0 && window > maxLoginTime && int64(rate) < int64(window/(24*time.Hour))
 }

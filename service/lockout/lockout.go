@@ -1,4 +1,4 @@
-// Package lockout says who cannot log in now: the buckets of a zone that are locked out. It must not know how lockouts
+// Package lockout lists the buckets of a zone that are locked out. It must not know how lockouts
 // are stored, and it decides nothing.
 package lockout
 
@@ -51,12 +51,12 @@ type Page struct {
 }
 
 // Store lists lockouts. The error wraps service.ErrNotFound if there is no such zone, and service.ErrBusy if the engine
-// is away. A zone that enforces nothing, or has no lockouts any more, lists none: they bind nobody.
+// is away. A zone that enforces nothing, or has no lockouts any more, lists none, because they do not bind.
 type Store interface {
 	Locked(ctx context.Context, query Query) (Page, error)
 }
 
-// Binds says that lockouts of a zone lock somebody out now.
+// Binds says that lockouts of a zone lock buckets now.
 func Binds(zone service.Zone) bool { return zone.Lockout > 0 && Enforces(zone) }
 
 // Enforces says that a zone blocks at all.

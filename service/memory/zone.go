@@ -88,8 +88,8 @@ func (m *Store) drop(id int64) {
 	delete(m.zones, id)
 }
 
-// TB is the part of testing.TB by which SetZone ends a test. It is named here, so that nobody imports testing by this
-// room.
+// TB is the part of testing.TB by which SetZone ends a test. It is named here, so that importers do not import testing
+// by this room.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)

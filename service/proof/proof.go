@@ -1,5 +1,5 @@
-// Package proof finds out from recorded rows alone whether limits were kept, whoever wrote the rows. It counts by the
-// definition of a limit, and never asks service.Decide, whose mistakes it must find. It must not know SQL.
+// Package proof finds out from recorded rows alone whether limits were kept, also by rows that SQL wrote. It counts by
+// the definition of a limit, and never asks service.Decide, whose mistakes it must find. It must not know SQL.
 package proof
 
 import (
@@ -99,7 +99,7 @@ func (p *Proof) Add(row *Row) {
 		p.found(row.finding(KindTwice, "another txn has its id"))
 	}
 	p.lastID = row.ID
-	if row.Attempts > 1 && row.WouldBlock { // also of a zone whose settings nobody noted
+	if row.Attempts > 1 && row.WouldBlock { // also of a zone whose settings were not noted
 		p.rules.hasSeries = true
 	}
 	p.judgeFlags(row)

@@ -17,7 +17,7 @@ const slack = 2 * time.Minute
 type Rules struct {
 	// Complete is the time from which on all changes were added. The zero time is the begin.
 	Complete time.Time
-	// ClockWasSet says that the clock went back at times, by itself or by somebody's hand. Then the instant at which a
+	// ClockWasSet says that the clock went back at times, by itself or by hand. Then the instant at which a
 	// place was given back tells nothing of later txns, and such a place is taken to be free.
 	ClockWasSet bool
 
@@ -49,7 +49,7 @@ type exception struct {
 	states []state
 	// longest is for how long a txn counts by any of its states.
 	longest time.Duration
-	// isUnsure says that no change made it: it is there now, and nobody knows since when.
+	// isUnsure says that no change made it: it is there now, since an unknown time.
 	isUnsure bool
 }
 

@@ -153,7 +153,7 @@ func (p *closedPeriod) note(err error, patience time.Duration) {
 }
 
 // isAway says that a check was surely not recorded, and that other checks will meet the same error until
-// somebody mends its cause.
+// its cause is mended.
 func isAway(err error) bool {
 	return err != nil && !errors.Is(err, service.ErrUndecided) &&
 		(errors.Is(err, service.ErrAway) || errors.Is(err, service.ErrUnfit) || errors.Is(err, service.ErrForbidden))

@@ -64,8 +64,8 @@ func (w *waiter) tellHeld() {
 	}
 }
 
-// heldForLong is the error of a check whose bucket stayed held. Nobody knows for how much
-// longer, so it asks the caller to wait the least time.
+// heldForLong is the error of a check whose bucket stayed held. The end is not known, so it asks the caller to wait the
+// least time.
 func heldForLong() error {
 	busy := service.NewBusyError(0, "another session holds a bucket for long")
 	busy.Held = true

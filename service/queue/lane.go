@@ -182,7 +182,7 @@ func (l *lane) unclaim(b *batch) {
 	l.recount(b)
 }
 
-// recount counts anew who is free, if somebody waits for a bucket of the batch.
+// recount counts the free waiters anew, if a waiter names a bucket of the batch.
 func (l *lane) recount(b *batch) {
 	if !slices.ContainsFunc(b.waiters, func(w *waiter) bool { return anyReaches(w, l.waiting, 1) }) {
 		return

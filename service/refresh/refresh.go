@@ -58,7 +58,7 @@ func (f *Cache[T]) Get(ctx context.Context, isGood func(*Reading[T]) bool) (*Rea
 	return f.renew(ctx, isGood), nil
 }
 
-// RenewBehind reads on a goroutine that run starts, unless somebody reads already, or isGood says that
+// RenewBehind reads on a goroutine that run starts, unless a reading is under way, or isGood says that
 // the last reading is good.
 func (f *Cache[T]) RenewBehind(ctx context.Context, run func(func()), isGood func(*Reading[T]) bool) {
 	if last := f.Last(); last != nil && isGood(last) {

@@ -18,11 +18,11 @@ type Pool[K comparable] struct {
 
 	mu    sync.Mutex
 	taken int
-	by    map[K]int // of each caller who has some
+	by    map[K]int // of each caller that has some
 	queue []*waiter[K]
 }
 
-// waiter is a caller who waits for one thing. ready is closed when he has it.
+// waiter is a caller that waits for one thing. ready is closed when it has that.
 type waiter[K comparable] struct {
 	by    K
 	ready chan struct{}
@@ -33,7 +33,7 @@ func NewHalves[K comparable](most int, of string) *Pool[K] {
 	return &Pool[K]{Of: of, Most: most, Each: max(1, most/2)}
 }
 
-// FullError says why a caller gets nothing more. Its text says whether all is taken, or his share.
+// FullError says why a caller gets nothing more. Its text says whether all is taken, or its share.
 type FullError struct {
 	of         string
 	most, each int
@@ -68,7 +68,7 @@ func (s *Pool[K]) take(by K, n int) error {
 	return nil
 }
 
-// Wait takes one for a caller as soon as it is his turn. Callers with their share let others pass. The error is the
+// Wait takes one for a caller as soon as it is its turn. Callers with their share let others pass. The error is the
 // FullError of the begin if ctx ends before.
 func (s *Pool[K]) Wait(ctx context.Context, by K) error {
 	s.mu.Lock()
@@ -96,7 +96,7 @@ func (s *Pool[K]) Wait(ctx context.Context, by K) error {
 	return full
 }
 
-// GiveBack gives back n of a caller, and hands them to those who wait.
+// GiveBack gives back n of a caller, and hands them to waiting callers.
 func (s *Pool[K]) GiveBack(by K, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

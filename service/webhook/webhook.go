@@ -49,7 +49,7 @@ type State struct {
 	// Waiting is how many events failed and are tried again, or wait behind such one. Dead is how many are tried no more.
 	Waiting int `json:"waiting"`
 	Dead    int `json:"dead"`
-	// Lag is how long ago the oldest event was written that is neither received nor dead, or that nobody has looked at; 0
+	// Lag is how long ago the oldest event was written that is neither received nor dead, or not looked at yet; 0
 	// if there is none. It is some seconds for a while after each event.
 	Lag service.Duration `json:"lag"`
 	// SucceededAt is when an event was received last, and FailedAt when one was not. They are zero for never.
@@ -70,7 +70,7 @@ func (w *Webhook) Validate() error {
 		return service.NewFieldError("url", "must name a host that can be reached: no multicast or unspecified address, no "+
 			"port 0, no name that no host can have")
 	case at.User != nil || at.Fragment != "":
-		return service.NewFieldError("url", "must have no user and no fragment: the signature says who sends")
+		return service.NewFieldError("url", "must have no user and no fragment: the signature names the sender")
 	case len([]rune(w.Description)) > MaxDescription:
 		return service.NewFieldError("description", "must be at most %d characters", MaxDescription)
 	case strings.ContainsFunc(w.URL, func(r rune) bool { return r <= ' ' || r > '~' }):

@@ -8,8 +8,8 @@ import (
 
 // WithTotals returns the report with the hours of its whole time. Whole hours whose txns were not looked at, or are
 // gone, have the numbers of the totals. A part of an hour at the begin is left out if its txns were not looked at:
-// totals know whole hours alone. If the totals do not reach to the txns that were looked at, because nobody has counted
-// for long, the report stays as it is.
+// totals know whole hours alone. If the totals do not reach to the txns that were looked at, because nothing was
+// counted for long, the report stays as it is.
 func (r Report) WithTotals(totals service.ZoneTotals) Report {
 	if r.From.After(r.Since.Time) && totals.CountedTo.CountedTo.Before(r.From.Time) {
 		return r

@@ -107,7 +107,7 @@ func (p *pairing) find(check checkOf) *pair {
 	return found
 }
 
-// bursts returns the addresses that tried many users, and the users who were tried from many addresses.
+// bursts returns the addresses that tried many users, and the users that were tried from many addresses.
 func (p *pairing) bursts() (sprays, targets []Burst) {
 	return p.burstsOf(pairAddress, p.query.Spray), p.burstsOf(pairUser, p.query.Sources)
 }

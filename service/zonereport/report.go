@@ -155,11 +155,11 @@ type Report struct {
 	Stopped []KeyTotals `json:"stopped"`
 	// Near are keys of the zone that came to 80 per cent of its rate, or to its rate, and were never stopped.
 	Near []NearKey `json:"near"`
-	// Sprays are the addresses that tried many users, and Targets the users who were tried from many addresses. Those
+	// Sprays are the addresses that tried many users, and Targets the users that were tried from many addresses. Those
 	// with a success afterwards come first.
 	Sprays  []Burst `json:"sprays"`
 	Targets []Burst `json:"targets"`
-	// Origins are those of the keys that are addresses, as far as whoever shows the report knows them. Stores do not
+	// Origins are those of the keys that are addresses, as far as they are known. Stores do not
 	// set it.
 	Origins map[string]service.Origin `json:"origins,omitempty"`
 }
@@ -228,7 +228,7 @@ type Burst struct {
 	Attempts int64 `json:"attempts"`
 	Blocked  int64 `json:"blocked"`
 	// Successes is for how many others a success was reported of an attempt since BeginsAt, and Succeeded are the first of
-	// these others: if the key is an address that tries users, their passwords are known to somebody.
+	// these others: if the key is an address that tries users, their passwords are known to the attacker.
 	Successes int      `json:"successes"`
 	Succeeded []string `json:"succeeded"`
 }

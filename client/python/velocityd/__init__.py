@@ -9,7 +9,7 @@
         decision.report("success" if password_is_right else "failure")
 
 It asks and asks again as the client in Go does, see docs/clients.md. It follows no redirects and uses no proxies. Each Error but an
-InvalidRequestError is also a line of the logger "velocityd", because somebody has to mend its cause. No line names a key.
+InvalidRequestError is also a line of the logger "velocityd", because its cause must be mended. No line names a key.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ class InvalidRequestError(Error):
 
 
 class NotAllowedError(Error):
-    """The token is wrong, or may not ask this: somebody has to mend it."""
+    """The token is wrong, or may not ask this: an operator must mend it."""
 
 
 class NotFoundError(Error):
-    """The zone or the attempt does not exist: somebody has to mend it."""
+    """The zone or the attempt does not exist: an operator must mend it."""
 
 
 class UndecidedError(Error):
@@ -168,7 +168,7 @@ class Client:
 
     on_error says what becomes of a check that was not decided: "raise" raises the Error, "allow" lets the attempt pass (fail open),
     and "deny" blocks it (fail closed); Decision.error then has the reason. Watch for it: a wrong token also gives such answers. 
-    InvalidRequestError is raised in any case. It comes from the check itself, so a user who can cause one, by a name that no account
+    InvalidRequestError is raised in any case. It comes from the check itself, so a user that can cause one, by a name that no account
     has, would pass without a limit.
     """
 
@@ -447,7 +447,7 @@ def _left(deadline: float) -> float:
 
 
 def _is_readable(sock: socket.socket) -> bool:
-    """Says of an idle connection that the service has closed it, or has sent what nobody asked for."""
+    """Says of an idle connection that the service has closed it, or has sent an answer without a request."""
     with selectors.DefaultSelector() as selector:
         selector.register(sock, selectors.EVENT_READ)
         return bool(selector.select(0))
@@ -507,7 +507,7 @@ def _check_outcome(outcome: str) -> None:
 
 
 def _logged(error: Error) -> Error:
-    """Writes an Error to the log that is not the user's fault. Those that last until somebody mends them are errors there."""
+    """Writes an Error to the log that is not the user's fault. Those that last until an operator mends them are errors there."""
     if not isinstance(error, InvalidRequestError):
         _log.log(logging.WARNING if isinstance(error, UndecidedError) else logging.ERROR, "velocityd has not decided: %s", error)
     return error
