@@ -34,7 +34,15 @@ func (l Locating) Txn(ctx context.Context, id uint64) (service.Txn, error) {
 func (l Locating) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
 	page, err := l.Reader.History(ctx, query)
 	l.locate(page.Txns...)
-	l.locate(page.Others...)
+	return page, err
+}
+
+// Checks implements service.CheckHistory.
+func (l Locating) Checks(ctx context.Context, query service.HistoryQuery) (service.CheckPage, error) {
+	page, err := l.Reader.Checks(ctx, query)
+	for _, check := range page.Checks {
+		l.locate(check.Txns...)
+	}
 	return page, err
 }
 
