@@ -1,4 +1,4 @@
-// Package api owns the wire: the table of problems, headers, what stands around the nouns of package service in
+// Package api owns the wire: the table of problems, headers, the envelopes around the nouns of package service in
 // requests and answers, and the description of the whole, openapi.yaml. The server and its clients share it. It must
 // not know routes, how a request is checked, or any transport.
 //
@@ -28,12 +28,11 @@ const (
 	MediaProblem = "application/problem+json" // of errors, by RFC 9457
 )
 
-// HeaderPrincipal is the header in which a proxy names the user whom it acts for. The
-// service believes it from trusted proxies alone, and records changes under this name.
+// HeaderPrincipal is the header in which a proxy names its user. The service takes it from trusted proxies alone, and
+// records changes under this name.
 const HeaderPrincipal = "X-Forwarded-User"
 
-// HeaderReason is the header in which a caller says why it changes something. The audit of zones, overrides, tokens and
-// webhooks has it.
+// HeaderReason is the header with the reason of a change. The audit of zones, overrides, tokens and webhooks has it.
 const HeaderReason = "X-Velocity-Reason"
 
 // MaxPage bounds the overrides of one answer.

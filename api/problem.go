@@ -77,8 +77,8 @@ func Kinds() []Kind {
 		},
 		{
 			access.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated",
-			"This service answers callers who prove who they are: by a token in Authorization: Bearer or in X-API-Key, or by " +
-				"a client certificate.",
+			"This service answers callers that prove their identity: by a token in Authorization: Bearer or in X-API-Key, or " +
+				"by a client certificate.",
 		},
 		{access.ErrMissingScope, http.StatusForbidden, "missing_scope", ""},
 		{ErrNotReady, http.StatusServiceUnavailable, "not_ready", ""},

@@ -16,8 +16,8 @@ import (
 // items of two buckets of one zone would look the same. So a zone has one item, that
 // of its strictest bucket. The body has every bucket.
 //
-// A degraded answer has no RateLimit: the rest is unknown. A bucket of which no limit decided
-// is in no item: a caller that obeys RateLimit would hold back people who are let in.
+// A degraded answer has no RateLimit: the rest is unknown. A bucket of which no limit decided is in no item: a caller
+// that obeys RateLimit would hold back users that would pass.
 func RateLimit(d service.Decision) (policy, limit string) {
 	if d.Degraded {
 		return "", ""
@@ -59,8 +59,8 @@ func appendPolicy(text []byte, i int, v service.Verdict) []byte {
 	return strconv.AppendInt(append(text, ";w="...), service.WholeSeconds(v.Window.Duration), 10)
 }
 
-// appendLimit appends a zone's item of RateLimit: what remains, and the time until there is more: until the bucket
-// has room if it is blocked, and otherwise until its period ends. If a window slides there is no such instant.
+// appendLimit appends a zone's item of RateLimit: the rest, and the time until there is more: until the bucket has room
+// if it is blocked, and otherwise until its period ends. If a window slides there is no such instant.
 func appendLimit(text []byte, i int, v service.Verdict) []byte {
 	text = appendZone(text, i, v)
 	text = strconv.AppendInt(append(text, ";r="...), int64(v.Remaining()), 10)

@@ -30,8 +30,8 @@ import (
 // write has the schemas that differ from their types written into openapi.yaml.
 var write = flag.Bool("write", false, "write the members of schemas as the types have them") //nolint:gochecknoglobals // a flag
 
-// nouns are the schemas whose members come from a type: their names, their order, which are always there, and what each
-// is. The words and bounds beside them stay by hand.
+// nouns are the schemas whose members come from a type: their names, their order, which are always there, and the type
+// of each is. The words and bounds beside them stay by hand.
 func nouns() map[string]reflect.Type {
 	list := map[string]reflect.Type{}
 	for name, value := range map[string]any{

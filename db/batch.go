@@ -16,7 +16,7 @@ import (
 // decisions and commits. If the batch finds under its locks that it has locked or read too
 // little, further packets in between read the rest.
 type batch struct {
-	hints   *hints
+	cache   *cache
 	conn    *session.Conn
 	dialect dialect
 	checks  []service.Check
@@ -78,11 +78,11 @@ const (
 // edited a zone or its overrides, or set the clock back, since the last reading.
 const mostReadings = 6
 
-func newBatch(hints *hints, conn *session.Conn, call service.Call) *batch {
+func newBatch(cache *cache, conn *session.Conn, call service.Call) *batch {
 	checks := call.Checks
 	n := service.CountBuckets(checks)
 	b := &batch{
-		hints: hints, conn: conn, dialect: dialectOf(conn.Engine), shardMap: conn.Shards.Newest(), checks: checks,
+		cache: cache, conn: conn, dialect: dialectOf(conn.Engine), shardMap: conn.Shards.Newest(), checks: checks,
 		noWait: call.NoWait, buckets: make([]service.Bucket, 0, n), of: make([]share, 0, n),
 		known:  known{plans: map[int64]zonePlan{}, zones: map[int64]lockedZone{}},
 		ledger: service.Ledger{Zones: map[int64]service.Zone{}, Places: make([][]int, len(checks))},
@@ -98,7 +98,7 @@ func newBatch(hints *hints, conn *session.Conn, call service.Call) *batch {
 	for i, bucket := range b.buckets {
 		if i == 0 || b.zoneIDs[len(b.zoneIDs)-1] != bucket.ZoneID {
 			b.zoneIDs = append(b.zoneIDs, bucket.ZoneID)
-			b.known.plans[bucket.ZoneID] = hints.plan(bucket.ZoneID)
+			b.known.plans[bucket.ZoneID] = cache.plan(bucket.ZoneID)
 		}
 	}
 	slices.Sort(b.zoneIDs) // by shards, the buckets of a zone do not stand side by side
@@ -197,7 +197,7 @@ func (b *batch) open(r *session.Reading) {
 	}
 	// RELEASE SAVEPOINT in the last packet proves that the transaction is still this one.
 	r.SQL("START TRANSACTION; SAVEPOINT velocityd;")
-	b.locks.isOpen, b.known.supposed, b.known.present, b.touched = true, b.hints.now(), b.zoneIDs, nil
+	b.locks.isOpen, b.known.supposed, b.known.present, b.touched = true, b.cache.now(), b.zoneIDs, nil
 	for i := range b.of {
 		b.of[i].lock, b.of[i].tally, b.ledger.Buckets[i].Lockout = absent, nil, service.Lockout{}
 	}
@@ -240,11 +240,11 @@ func (b *batch) decide(ctx context.Context) (*service.Ruling, error) {
 		return nil, err
 	}
 	for i, bucket := range b.buckets {
-		// Another session holds it, its zone did not exist when the rows were locked, or the recording is stuck. A batch that
+		// Another session holds it, its zone did not exist when the rows were locked, or recording it timed out. A batch that
 		// may wait finds out by recording whether it still is.
-		b.ledger.Buckets[i].Held = b.of[i].lock != locked || b.noWait && b.hints.stuck.has(bucket)
+		b.ledger.Buckets[i].Held = b.of[i].lock != locked || b.noWait && b.cache.timeouts.has(bucket)
 	}
-	b.ledger.AttemptsHeld = b.noWait && b.hints.stuck.attempts.lasts()
+	b.ledger.AttemptsHeld = b.noWait && b.cache.timeouts.attempts.lasts()
 	b.renewImprintKeys()
 	ruling := service.Decide(b.now, b.ledger, b.checks)
 	return &ruling, nil
@@ -296,7 +296,7 @@ func (b *batch) replan() (changed bool) {
 		changed, learns = changed || isOther, learns || isNew
 	}
 	if learns {
-		b.hints.learn(b.known.plans)
+		b.cache.learn(b.known.plans)
 	}
 	return changed
 }

@@ -195,7 +195,7 @@ func TestLockOrderIsByShardFirst(t *testing.T) {
 			checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: zoneID + 1, Key: key}}})
 		}
 	}
-	b := newBatch(newHints(seenPlaces), conn, service.Call{Checks: checks})
+	b := newBatch(newCache(seenPlaces), conn, service.Call{Checks: checks})
 	if !slices.Equal(b.zoneIDs, []int64{1, 2, 3}) {
 		t.Errorf("zones are %v", b.zoneIDs)
 	}

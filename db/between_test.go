@@ -15,18 +15,18 @@ import (
 
 // What may happen between the two packets of a batch.
 
-// laneOf returns a connection of a store's lanes.
-func laneOf(t *testing.T, store *Store) (inner *session.Conn) {
+// checkConnOf returns a connection of a store for checks.
+func checkConnOf(t *testing.T, store *Store) (inner *session.Conn) {
 	t.Helper()
-	lane, err := store.lanes.Conn(t.Context())
+	conn, err := store.checks.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = lane.Raw(func(any) error { return driver.ErrBadConn }) // closes it
-		_ = lane.Close()
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+		_ = conn.Close()
 	})
-	if err := lane.Raw(func(own any) error { inner = own.(*session.Conn); return nil }); err != nil {
+	if err := conn.Raw(func(own any) error { inner = own.(*session.Conn); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return inner
@@ -36,7 +36,7 @@ func laneOf(t *testing.T, store *Store) (inner *session.Conn) {
 // its buckets, and what it is going to record.
 func begun(t *testing.T, store *Store, conn *session.Conn, buckets ...service.Bucket) (*batch, *service.Ruling) {
 	t.Helper()
-	b := newBatch(store.hints, conn, service.Call{Checks: check(buckets...)})
+	b := newBatch(store.cache, conn, service.Call{Checks: check(buckets...)})
 	if err := store.lockAll(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestSilentBatchLosesItsBucketsAndRecordsNothing(t *testing.T) {
 			if bucket == user("known") {
 				d.Hold(t, bucket)() // makes its row
 			}
-			inner := laneOf(t, store)
+			inner := checkConnOf(t, store)
 			silent, ruling := begun(t, store, inner, bucket)
 			wantSilence(t, inner)
 			enginetest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, bucket) })
@@ -121,8 +121,8 @@ func TestABatchOnAnotherConnectionRecordsNothing(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, locking())
-		first := laneOf(t, store)
-		other := laneOf(t, store)
+		first := checkConnOf(t, store)
+		other := checkConnOf(t, store)
 		b, ruling := begun(t, store, first, user("alice"))
 		b.conn = other
 		if err := b.commit(t.Context(), ruling); !session.IsNumber(err, session.NumberNoSuchProcedure) ||

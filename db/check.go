@@ -63,17 +63,17 @@ func (s *Store) checkPieces(ctx context.Context, call service.Call) ([]service.D
 func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	check := call.Checks[0]
 	// The procedure would wait to make a row or to record. A batch knows which writes have lately timed out.
-	waitsInVain := call.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
+	mayTimeOut := call.NoWait && s.cache.timeouts.making.lasts() || s.cache.timeouts.has(check.Buckets[0])
 	// It would also count all txns of a bucket. Those of a month may be many, and a batch knows them by a tally.
-	isQuota := s.hints.plan(check.Buckets[0].ZoneID).isQuota
-	if len(check.Buckets) == 1 && check.AttemptID == "" && check.SecretHash == "" && !waitsInVain && !isQuota &&
+	isQuota := s.cache.plan(check.Buckets[0].ZoneID).isQuota
+	if len(check.Buckets) == 1 && check.AttemptID == "" && check.SecretHash == "" && !mayTimeOut && !isQuota &&
 		s.database.MayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check, !call.NoWait)
 		switch {
 		case err == nil:
 			for _, v := range decision.Verdicts {
 				if v.ResetAfter.Duration > 0 && v.Rate > mostListed {
-					s.hints.sawQuota(v.Bucket.ZoneID)
+					s.cache.sawQuota(v.Bucket.ZoneID)
 				}
 			}
 			return []service.Decision{decision}, nil
@@ -118,26 +118,26 @@ func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []se
 		return err
 	})
 	// The engine does not say which check waited: of a shared call each is asked again apart.
-	if errors.Is(err, errRecordingStuck) {
+	if errors.Is(err, errRecordingTimeout) {
 		s.note(session.LockWaitTimeout)
 		return slices.Repeat([]service.Decision{{Err: service.ErrStuck}}, len(call.Checks)), nil
 	}
 	return decisions, err
 }
 
-// withBatch calls do with a batch on a connection of the lanes, and rolls back what do leaves
+// withBatch calls do with a batch on a connection for checks, and rolls back what do leaves
 // undone.
 func (s *Store) withBatch(ctx context.Context, call service.Call, do func(context.Context, *batch) error) (err error) {
-	l, err := s.enterLane(ctx)
+	l, err := s.takeConn(ctx)
 	if err != nil {
 		return err
 	}
 	clean := false
-	defer func() { l.leave(clean, err) }()
+	defer func() { l.giveBack(clean, err) }()
 	if err := s.knowShards(l.bound, l.conn); err != nil {
 		return session.Unrecorded(err)
 	}
-	b := newBatch(s.hints, l.conn, call)
+	b := newBatch(s.cache, l.conn, call)
 	err = do(l.bound, b)
 	// A check that is too long by itself may not be for a new session, which reads the limit anew.
 	endsHere := session.EndsSession(err) || len(call.Checks) == 1 && errors.Is(err, session.ErrTooLong)
@@ -145,8 +145,8 @@ func (s *Store) withBatch(ctx context.Context, call service.Call, do func(contex
 	return err
 }
 
-// lane is a connection of the lanes in use, until the deadline of ctx.
-type lane struct {
+// checkConn is a connection for checks in use, until the deadline of ctx.
+type checkConn struct {
 	store  *Store
 	pooled *sql.Conn
 	conn   *session.Conn
@@ -154,13 +154,13 @@ type lane struct {
 	bound  context.Context // for statements: the deadline is the socket's
 }
 
-// enterLane takes a connection of the lanes, which the caller must leave.
-func (s *Store) enterLane(ctx context.Context) (*lane, error) {
-	pooled, err := s.lanes.Conn(ctx)
+// takeConn takes a connection for checks, which the caller must leave.
+func (s *Store) takeConn(ctx context.Context) (*checkConn, error) {
+	pooled, err := s.checks.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: no connection: %w", session.ErrUnsent, err)
 	}
-	l := &lane{store: s, pooled: pooled, ctx: ctx}
+	l := &checkConn{store: s, pooled: pooled, ctx: ctx}
 	if l.conn, err = session.Of(pooled); err == nil {
 		l.bound, err = l.conn.Bound(ctx)
 	}
@@ -171,8 +171,8 @@ func (s *Store) enterLane(ctx context.Context) (*lane, error) {
 	return l, nil
 }
 
-// leave gives the connection back after work that ended with err. A connection that is not clean is closed.
-func (l *lane) leave(clean bool, err error) {
+// giveBack gives the connection back after work that ended with err. A connection that is not clean is closed.
+func (l *checkConn) giveBack(clean bool, err error) {
 	l.conn.Unbound(l.ctx, err)
 	l.store.killer.Release(l.ctx, l.pooled, clean, nil)
 }
@@ -207,13 +207,13 @@ func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (
 		// Without the engine's words.
 		return service.Decision{Err: fmt.Errorf("zone %d: %w", bucket.ZoneID, session.FaultOf(err).Kind)}, nil
 	case errors.Is(err, service.ErrHeld):
-		s.hints.sawRow(bucket)
+		s.cache.sawRow(bucket)
 		return service.Decision{Err: service.ErrHeld}, nil
 	case err == nil:
-		s.hints.sawRow(bucket)
-		s.hints.stuck.recorded(bucket)
+		s.cache.sawRow(bucket)
+		s.cache.timeouts.forget(bucket)
 	case session.IsNumber(err, session.NumberLockWait):
-		s.hints.stuck.waited(bucket)
+		s.cache.timeouts.add(bucket)
 		err = session.AsKind(service.ErrHeld, err)
 	}
 	return decision, err
@@ -221,12 +221,12 @@ func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (
 
 // tryOne asks about one bucket by the procedure, once.
 func (s *Store) tryOne(ctx context.Context, check service.Check, waits bool) (decision service.Decision, err error) {
-	l, err := s.enterLane(ctx)
+	l, err := s.takeConn(ctx)
 	if err != nil {
 		return decision, err
 	}
 	clean := false
-	defer func() { l.leave(clean, err) }()
+	defer func() { l.giveBack(clean, err) }()
 	decision, err = dialectOf(l.conn.Engine).decideAlone(l.bound, l.conn, check, waits)
 	if !waits && session.IsNumber(err, session.NumberLockWait) { // the one lock that it waits for is that of a gap
 		s.note(session.LockWaitTimeout)
@@ -247,15 +247,15 @@ func (s *Store) loneWaited(ctx context.Context, conn *session.Conn, bucket servi
 	case err != nil:
 		return session.Unrecorded(err)
 	case hasRow:
-		s.hints.stuck.waited(bucket)
+		s.cache.timeouts.add(bucket)
 		return service.ErrHeld
 	}
-	s.hints.stuck.making.begin()
+	s.cache.timeouts.making.begin()
 	return errNoProcedure
 }
 
-// errRecordingStuck says that a batch timed out while it recorded. Nothing was recorded.
-var errRecordingStuck = fmt.Errorf("%w: the recording timed out on a lock", service.ErrHeld)
+// errRecordingTimeout says that a batch timed out while it recorded. Nothing was recorded.
+var errRecordingTimeout = fmt.Errorf("%w: the recording timed out on a lock", service.ErrHeld)
 
 // errNoProcedure says that a batch has to decide a lone check: the engine has no procedures, or the one
 // for it timed out on the making of a lock row. Nothing was recorded.

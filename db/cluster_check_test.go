@@ -96,7 +96,7 @@ func TestClusterKeyShardIsThatOfVindex(t *testing.T) {
 func TestClusterSessionsMayAlwaysWriteToSeveralShards(t *testing.T) {
 	t.Parallel()
 	_, store := clusterStand(t)
-	err := store.onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
+	err := store.onCheckConn(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
 		return true, conn.Each(ctx, 1, "SELECT @@transaction_mode", func(row []driver.Value) error {
 			if mode := session.Text(row[0]); mode != "MULTI" {
 				t.Errorf("transaction_mode is %s, want MULTI", mode)
@@ -151,7 +151,7 @@ func TestClusterBatchStatementsNeverAskAllShards(t *testing.T) {
 				service.Check{Buckets: []service.Bucket{{ZoneID: zoneID, Key: key}}, AttemptID: fmt.Sprint("plan-", zoneID, key)})
 		}
 	}
-	err := store.onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
+	err := store.onCheckConn(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
 		if err := store.knowShards(ctx, conn); err != nil {
 			return false, err
 		}
@@ -177,7 +177,7 @@ func TestClusterBatchStatementsNeverAskAllShards(t *testing.T) {
 
 // statementsOf returns what a batch of checks may send besides its transaction's begin and end.
 func statementsOf(store *Store, conn *session.Conn, checks []service.Check) []string {
-	b := newBatch(store.hints, conn, service.Call{Checks: checks})
+	b := newBatch(store.cache, conn, service.Call{Checks: checks})
 	now := time.Now()
 	b.now, b.known.supposed, b.known.present, b.known.idStep = now, now, b.zoneIDs, 1
 	for _, zoneID := range b.zoneIDs {

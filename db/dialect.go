@@ -40,10 +40,10 @@ type dialect interface {
 	// forget deletes the rows of attempt ids that have expired.
 	forget(b *batch, p *session.Packet, ids []string)
 
-	// prove goes one of the service's ways, as far as it is not a batch, and changes nothing.
-	prove(ctx context.Context, conn *session.Conn, of way) error
-	// rehearse writes what reports change, of txns that do not exist, as far as that is not a procedure.
-	rehearse(b *batch, p *session.Packet)
+	// try goes one of the service's ways, as far as it is not a batch, and changes nothing.
+	try(ctx context.Context, conn *session.Conn, of way) error
+	// writeTrial writes what reports change, of txns that do not exist, as far as that is not a procedure.
+	writeTrial(b *batch, p *session.Packet)
 }
 
 // way is a way of the service into the database.

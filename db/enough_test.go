@@ -30,18 +30,18 @@ func (e edited) ExecContext(ctx context.Context, query string, args []driver.Nam
 	return e.DriverConn.ExecContext(ctx, e.edit(query), args)
 }
 
-// onTheWay returns a store with one lane, whose packets edit changes.
+// onTheWay returns a store with one connection for checks, whose packets edit changes.
 func onTheWay(t *testing.T, d *enginetest.Database, edit func(packet string) string) *Store {
 	t.Helper()
 	store := connect(t, d, session.Options{MaxConns: 2})
-	editLane(t, store, edit)
+	editPackets(t, store, edit)
 	return store
 }
 
-// editLane has edit change the packets of a store's only lane.
-func editLane(t *testing.T, store *Store, edit func(packet string) string) {
+// editPackets has edit change the packets of the only connection of a store for checks.
+func editPackets(t *testing.T, store *Store, edit func(packet string) string) {
 	t.Helper()
-	conn, err := store.lanes.Conn(t.Context())
+	conn, err := store.checks.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func editLane(t *testing.T, store *Store, edit func(packet string) string) {
 	if err := conn.Raw(func(inner any) error {
 		own, ok := inner.(*session.Conn)
 		if !ok {
-			return fmt.Errorf("a lane has a %T", inner)
+			return fmt.Errorf("a connection has a %T", inner)
 		}
 		own.DriverConn = edited{own.DriverConn, edit}
 		return nil
@@ -88,7 +88,7 @@ func TestALongListHidesNoOtherBucket(t *testing.T) {
 		leave(t, d, user("m"), long...)
 		d.SetZone(t, zone(1, 2, time.Hour))
 		store := connect(t, d, session.Options{})
-		for range 2 { // without and with hints
+		for range 2 { // without and with a cache
 			wantBlocked(t, store, true, user("new"), user("z"))
 			wantBlocked(t, store, true, user("new"), user("m"), user("a"))
 			wantBlocked(t, store, true, user("b"), user("m"))
@@ -152,7 +152,7 @@ func TestMisjudgedClockHidesNoTxn(t *testing.T) {
 			leave(t, d, user("x"), instants...)
 			store := connect(t, d, session.Options{})
 			for _, ahead := range []time.Duration{0, time.Minute, 100 * 24 * time.Hour, -time.Minute, -100 * 24 * time.Hour} {
-				store.hints.sawClock(time.Now().Add(ahead))
+				store.cache.sawClock(time.Now().Add(ahead))
 				got := wantBlocked(t, inBatches{store}, true, user("x"))
 				if left := got.Verdicts[0].RetryAfter.Duration; left > time.Minute {
 					t.Errorf("rate %d, taken for %s ahead: retry after %s", rate, ahead, left)

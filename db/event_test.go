@@ -24,7 +24,7 @@ import (
 // ends has the runner of a store take a turn, and returns how many ends of lockouts it noted.
 func ends(t *testing.T, s *Store) (n int64) {
 	t.Helper()
-	runs, err := s.Prompt().Turn(t.Context())
+	runs, err := s.EventRunner().Turn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

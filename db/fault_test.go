@@ -30,10 +30,11 @@ func mocked(t *testing.T) (*Store, sqlmock.Sqlmock) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lanes := sql.OpenDB(mockConnector{conns.Driver(), dsn})
-	t.Cleanup(func() { _, _ = lanes.Close(), conns.Close() })
+	checks := sql.OpenDB(mockConnector{conns.Driver(), dsn})
+	t.Cleanup(func() { _, _ = checks.Close(), conns.Close() })
 	return &Store{
-		pools: pools{lanes: lanes, lookUps: session.NewPool(sqlx.NewDb(conns, "mysql"), nil, 1)}, hints: newHints(seenPlaces),
+		pools:    pools{checks: checks, lookUps: session.NewPool(sqlx.NewDb(conns, "mysql"), nil, 1)},
+		cache:    newCache(seenPlaces),
 		database: session.NewDatabase(engine.MySQL),
 	}, mock
 }

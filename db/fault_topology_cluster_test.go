@@ -45,12 +45,12 @@ func (i instance) ask(t *testing.T) (time.Duration, error) {
 	return time.Since(begun), err
 }
 
-// prove asks whether the instance is ready.
-func (i instance) prove(t *testing.T) error {
+// ready asks whether the instance is ready.
+func (i instance) ready(t *testing.T) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), servedDeadline)
 	defer cancel()
-	return i.probe.Prove(ctx)
+	return i.probe.Ready(ctx)
 }
 
 // wantWaiting asserts that an instance which has never known the shards says so.
@@ -60,7 +60,7 @@ func (i instance) wantWaiting(t *testing.T) {
 	if !errors.Is(err, service.ErrAway) || !strings.Contains(err.Error(), "topology") {
 		t.Errorf("a check without a list of shards: %v, want it away because of the topology", err)
 	}
-	unready := i.prove(t)
+	unready := i.ready(t)
 	if unready == nil || !strings.Contains(unready.Error(), "topology") {
 		t.Errorf("not ready because of %v, want the topology", unready)
 	}
@@ -71,7 +71,7 @@ func (i instance) wantWaiting(t *testing.T) {
 func (i instance) awaitServed(t *testing.T, when string) {
 	t.Helper()
 	enginetest.Eventually(t, "a decision of "+when, func() bool { _, err := i.ask(t); return err == nil })
-	enginetest.Eventually(t, "ready: "+when, func() bool { return i.prove(t) == nil })
+	enginetest.Eventually(t, "ready: "+when, func() bool { return i.ready(t) == nil })
 }
 
 // Checks go on, whether etcd keeps silent or is not there. An instance that was ready once
@@ -87,7 +87,7 @@ func TestFaultChecksGoOnWhileTopologyIsAway(t *testing.T) {
 		{"killed", func() error { c.KillTopology(); return nil }, func() error { return c.StartTopology(t.Context()) }},
 	} {
 		idle := newInstance(t, c)
-		enginetest.Eventually(t, "an instance is ready", func() bool { return idle.prove(t) == nil })
+		enginetest.Eventually(t, "an instance is ready", func() bool { return idle.ready(t) == nil })
 		if err := fault.begin(); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestFaultChecksGoOnWhileTopologyIsAway(t *testing.T) {
 			t.Fatal(err)
 		}
 		back := time.Now()
-		enginetest.Eventually(t, "the newcomer is ready", func() bool { return newcomer.prove(t) == nil })
+		enginetest.Eventually(t, "the newcomer is ready", func() bool { return newcomer.ready(t) == nil })
 		t.Logf("etcd was %s: an instance that had waited was ready %s after it was back", fault.name,
 			time.Since(back).Round(time.Millisecond))
 		newcomer.awaitServed(t, "an instance that had waited")

@@ -56,8 +56,8 @@ func twoInstances(t *testing.T, d *enginetest.Database, told *events) (byBatch, 
 
 // stayStuck has a store leave alone for as long as a test takes the buckets that it has waited for.
 func stayStuck(store *Store) {
-	for bucket := range store.hints.stuck.until {
-		store.hints.stuck.until[bucket] = time.Now().Add(time.Hour)
+	for bucket := range store.cache.timeouts.until {
+		store.cache.timeouts.until[bucket] = time.Now().Add(time.Hour)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 		wantErrs(t, "a lone check", byCall, false, each("missing"), service.ErrHeld)
 		told.want(t, session.LockWaitTimeout, session.LockWaitTimeout)
 		for _, store := range []*Store{byBatch, byCall} {
-			if store.hints.stuck.making.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
+			if store.cache.timeouts.making.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
 				t.Error("nobody remembers that the making waited")
 			}
 		}
@@ -97,7 +97,7 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 			wantErrs(t, "after, in a batch", store, true, each("missing", "mister"), nil, nil)
 		}
 		for _, store := range []*Store{byBatch, byCall} {
-			store.hints.stuck.making.until.Store(0)
+			store.cache.timeouts.making.until.Store(0)
 			wantErrs(t, "when that is forgotten", store, false, each("known", "new"), nil, nil)
 		}
 		wantSettled(t, d, old)
@@ -141,7 +141,7 @@ func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 		restarted := connect(t, d, session.Options{LockWait: time.Second, Observe: told.add})
 		wantErrs(t, "a lone check of an instance that has seen nothing", restarted, false, each("deleted"), service.ErrHeld)
 		told.want(t, session.LockWaitTimeout)
-		if restarted.hints.stuck.making.lasts() {
+		if restarted.cache.timeouts.making.lasts() {
 			t.Error("locked history is taken for a locked gap between lock rows")
 		}
 		end()
@@ -165,7 +165,7 @@ func TestLockedAttemptsHarmAttemptIDsOnly(t *testing.T) {
 		end := holdOpen(t, d, "REPEATABLE READ", "SELECT 1 FROM zone_attempt WHERE attempt_id = 'm' FOR UPDATE")
 		wantErrs(t, "a batch", store, false, identified(each("known", "other"), "m1"), service.ErrHeld, service.ErrHeld)
 		told.want(t, session.LockWaitTimeout)
-		if store.hints.stuck.attempts.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
+		if store.cache.timeouts.attempts.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
 			t.Error("nobody remembers that the attempts waited")
 		}
 		wantErrs(t, "a second batch", store, false, identified(each("known", "other", "new"), "m1", "", "z"), service.ErrHeld,
@@ -178,7 +178,7 @@ func TestLockedAttemptsHarmAttemptIDsOnly(t *testing.T) {
 		wantErrs(t, "the id, which waits", store, true, identified(each("known"), "m1"), service.ErrBusy)
 		end()
 		wantErrs(t, "after", store, true, identified(each("known"), "m1"), nil)
-		store.hints.stuck.attempts.until.Store(0)
+		store.cache.timeouts.attempts.until.Store(0)
 		wantErrs(t, "when that is forgotten", store, false, identified(each("known", "other"), "m2", "m3"), nil, nil)
 		wantSettled(t, d, old)
 	})

@@ -94,7 +94,7 @@ func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 			})
 		}
 		if cancels {
-			d.AwaitWaiting(t, conns-conns/4) // all lanes
+			d.AwaitWaiting(t, conns-conns/4) // all connections for checks
 			cancel()
 		}
 		group.Wait()
@@ -178,7 +178,7 @@ func TestHeldCheckOfDeletedZoneIsUnknown(t *testing.T) {
 		d.Hold(t, held)
 		p := enginetest.Through(t, d.DSN)
 		store := connect(t, &enginetest.Database{DSN: p.DSN}, session.Options{})
-		store.hints.sawRow(held)
+		store.cache.sawRow(held)
 		// The first batch in a zone reads the zones again before it lists txns.
 		p.Before("FROM zone_txn FORCE INDEX", func() { d.DeleteZone(t, 2) })
 		checks := append(check(held), check(user("a"))...)

@@ -97,7 +97,7 @@ func TestClusterRetentionAndTotalsReachAllShards(t *testing.T) {
 	enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = ?", 401+rand.IntN(80))
 	defer enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = 400")
 	enginetest.Eventually(t, "retention removes the old txns of both shards", func() bool {
-		err := store.Retention().Finish(t.Context(), func(run retention.Run) {
+		err := store.RetentionRunner().Finish(t.Context(), func(run retention.Run) {
 			if run.Err != nil {
 				t.Errorf("%s: %v", run.Task, run.Err)
 			}

@@ -43,11 +43,11 @@ func Identities(ctx context.Context, o session.Options) ([]Identity, error) {
 	return list, nil
 }
 
-// ProveKeys holds secret keys of pseudonyms against those that other instances use, by their
+// CompareKeys holds secret keys of pseudonyms against those that other instances use, by their
 // fingerprints in the database. It notes the fingerprint of a key that is new there, if the account
 // may. The error wraps service.ErrConflict if one of the keys has another secret there: instances
 // with different secrets under one id would each admit the rate. Its other errors are those of look-ups.
-func (s *Store) ProveKeys(ctx context.Context, keys []service.SecretKey) error {
+func (s *Store) CompareKeys(ctx context.Context, keys []service.SecretKey) error {
 	for _, key := range keys {
 		name, own := "key "+key.String(), key.Fingerprint()
 		var noted []string

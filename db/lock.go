@@ -53,8 +53,9 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 			awaits = nil
 		}
 		// The rows that it made in a zone that is gone are rolled back.
-		isInVain := slices.ContainsFunc(b.locks.made, func(place int) bool { return !b.hasZone(b.buckets[place].ZoneID) })
-		if len(missing)+len(taken) == 0 && !isInVain {
+		madeInGoneZone := slices.ContainsFunc(
+			b.locks.made, func(place int) bool { return !b.hasZone(b.buckets[place].ZoneID) })
+		if len(missing)+len(taken) == 0 && !madeInGoneZone {
 			return nil
 		}
 		// A batch that will be refused must not make rows: sessions that wait for a new row may
@@ -62,7 +63,7 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 		if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
 			return err
 		}
-		if isInVain {
+		if madeInGoneZone {
 			makes = nil
 		}
 		// The next transaction also waits for and makes what this one did, which is rolled back.
@@ -123,7 +124,7 @@ func (b *batch) begin(ctx context.Context, makes, awaits []int) error {
 		return err
 	}
 	if !b.now.IsZero() {
-		b.hints.sawClock(b.now)
+		b.cache.sawClock(b.now)
 	}
 	// A zone that is made after the locks were taken stays unknown to this batch, because the
 	// buckets of its checks may not be locked.
@@ -137,9 +138,9 @@ func (b *batch) noteMaking(err error, makes []int) {
 	if !session.IsNumber(err, session.NumberLockWait) {
 		return
 	}
-	b.hints.stuck.making.begin()
+	b.cache.timeouts.making.begin()
 	for _, bucket := range b.named(makes) {
-		b.hints.sawRow(bucket)
+		b.cache.sawRow(bucket)
 	}
 }
 
@@ -192,24 +193,24 @@ func (b *batch) readLock(row []driver.Value) error {
 	return b.readTally(place, row[5:])
 }
 
-// noteRows notes in hints which rows there are, and, in a batch's first round, whether those that this
+// noteRows notes in the cache which rows there are, and, in a batch's first round, whether those that this
 // instance had not seen were mostly new: the batch has made some of them.
 func (b *batch) noteRows(made int, isFirst bool) {
 	unseen, found := 0, 0
 	for i, bucket := range b.buckets {
-		if !b.hasZone(bucket.ZoneID) || b.hints.hasSeenRow(bucket) {
+		if !b.hasZone(bucket.ZoneID) || b.cache.hasSeenRow(bucket) {
 			continue
 		}
 		unseen++
 		if b.of[i].lock == locked {
 			found++
 			if !slices.Contains(b.locks.made, i) { // those are there for good only after the COMMIT
-				b.hints.sawRow(bucket)
+				b.cache.sawRow(bucket)
 			}
 		}
 	}
 	if isFirst {
-		b.hints.metUnseen(unseen, found-made)
+		b.cache.metUnseen(unseen, found-made)
 	}
 }
 
@@ -223,11 +224,11 @@ func (b *batch) noteHeld(makes, awaits []int) {
 			continue
 		}
 		isMade := slices.Contains(makes, i)
-		if isMade || b.leavesMaking() || skips && b.hints.hasSeenRow(bucket) {
+		if isMade || b.leavesMaking() || skips && b.cache.hasSeenRow(bucket) {
 			b.of[i].lock = held
 		}
 		if isMade {
-			b.hints.sawRow(bucket)
+			b.cache.sawRow(bucket)
 		}
 	}
 }
@@ -252,7 +253,7 @@ func (b *batch) missing(waits bool) []int {
 // a row is to lock it, it returns the buckets that have rows, too.
 func (b *batch) likelyNew() []int {
 	_, skips := b.dialect.lockFree()
-	if skips && !b.hints.unseenAreNew.Load() || b.leavesMaking() {
+	if skips && !b.cache.unseenAreNew.Load() || b.leavesMaking() {
 		return nil
 	}
 	var list []int
@@ -261,7 +262,7 @@ func (b *batch) likelyNew() []int {
 			continue
 		}
 		for j, bucket := range check.Buckets {
-			if !skips || !b.hints.hasSeenRow(bucket) {
+			if !skips || !b.cache.hasSeenRow(bucket) {
 				list = append(list, b.ledger.Places[i][j])
 			}
 		}
@@ -285,7 +286,7 @@ func (b *batch) fits(check service.Check) bool {
 // lock wait was over, and this batch may not wait. Where to make a row is to lock it, batches go on.
 func (b *batch) leavesMaking() bool {
 	_, skips := b.dialect.lockFree()
-	return skips && b.noWait && b.hints.stuck.making.lasts()
+	return skips && b.noWait && b.cache.timeouts.making.lasts()
 }
 
 // inOrder puts places in order, each once.

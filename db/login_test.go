@@ -67,7 +67,7 @@ func TestNewPasswordIsReadWhenOldIsRefused(t *testing.T) {
 			}
 		}
 		letGo := func() {
-			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.lanes, store.lookUps.Conns} {
+			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.checks, store.lookUps.Conns} {
 				pool.SetMaxIdleConns(-1) // closes the idle ones, and keeps none
 			}
 		}
@@ -252,7 +252,7 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 		if _, err := store.Records.Zones(t.Context()); !errors.Is(err, service.ErrAway) {
 			t.Errorf("a look-up at another database: %v", err)
 		}
-		if err := probe.Prove(t.Context()); err == nil || !strings.Contains(err.Error(), "another database") ||
+		if err := probe.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "another database") ||
 			told.Load() < 3 {
 			t.Errorf("readiness says %v, %d refusals were told", err, told.Load())
 		}

@@ -316,13 +316,15 @@ func wantHolderAlone(t *testing.T, d *enginetest.Database) {
 	}
 }
 
-// onLane calls do with a connection of the lanes.
-func (s *Store) onLane(ctx context.Context, do func(context.Context, *session.Conn) (clean bool, err error)) error {
-	l, err := s.enterLane(ctx)
+// onCheckConn calls do with a connection for checks.
+func (s *Store) onCheckConn(
+	ctx context.Context, do func(context.Context, *session.Conn) (clean bool, err error),
+) error {
+	l, err := s.takeConn(ctx)
 	if err != nil {
 		return err
 	}
 	clean, err := do(l.bound, l.conn)
-	l.leave(clean, err)
+	l.giveBack(clean, err)
 	return err
 }

@@ -63,7 +63,7 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 		for name, expectsNew := range map[string]bool{"old": false, "new": true} {
 			store := connect(t, d, session.Options{LockWait: time.Hour})
 			ask(store, check(user(name+" known"), user(name+" too"))) // so that the zone is known
-			store.hints.unseenAreNew.Store(expectsNew)
+			store.cache.unseenAreNew.Store(expectsNew)
 			end := making(t, d, user(name))
 			ask(store, check(user(name)), 0)
 			checks := check(user(name))
@@ -105,7 +105,7 @@ func TestRowsAreMadeImmediatelyForMostlyNewBuckets(t *testing.T) {
 			{append(check(user("h")), check(service.Bucket{ZoneID: 2, Key: "no such zone"}, user("i"))[0]), 1},
 			{ruled(check(user("j"), user("k"))), 2}, // the rule says less than the zone, and means the same
 		} {
-			if made := newBatch(store.hints, &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards)},
+			if made := newBatch(store.cache, &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards)},
 				service.Call{Checks: step.checks}).likelyNew(); len(made) != step.new {
 				t.Errorf("step %d makes %v, want %d", i, made, step.new)
 			}
@@ -134,7 +134,7 @@ func TestNoRowIsLeftInDeletedZone(t *testing.T) {
 		decide(t, store, check(user("a"), other("a")))
 		d.DeleteZone(t, 2)
 		checks := append(check(user("b"), user("c")), check(other("b"))[0])
-		if made := newBatch(store.hints, &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards)},
+		if made := newBatch(store.cache, &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards)},
 			service.Call{Checks: checks}).likelyNew(); len(made) != 3 {
 			t.Errorf("makes %v, want all three", made)
 		}
@@ -190,7 +190,7 @@ func TestBatchNeverMeetsUnrequestedRow(t *testing.T) {
 		for i := range 300 {
 			checks = append(checks, check(user(fmt.Sprint("new-", i)))...)
 		}
-		b := newBatch(store.hints, laneOf(t, store), service.Call{Checks: checks})
+		b := newBatch(store.cache, checkConnOf(t, store), service.Call{Checks: checks})
 		if err := store.lockAll(t.Context(), b); err != nil {
 			t.Error(err)
 		}
@@ -208,15 +208,15 @@ func TestHeldBucketIsGivenUpDespiteForgottenHints(t *testing.T) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("held"))
 		store := connect(t, d, session.Options{})
-		conn := laneOf(t, store)
+		conn := checkConnOf(t, store)
 		conn.DriverConn = edited{conn.DriverConn, func(query string) string {
-			for i := range store.hints.seen {
-				store.hints.seen[i].Store(0)
+			for i := range store.cache.seen {
+				store.cache.seen[i].Store(0)
 			}
 			return query
 		}}
 		checks := append(check(user("free")), check(user("held"))...)
-		b := newBatch(store.hints, conn, service.Call{Checks: checks, NoWait: true})
+		b := newBatch(store.cache, conn, service.Call{Checks: checks, NoWait: true})
 		err := store.lockAll(t.Context(), b)
 		if err != nil || !b.isHeld(1) || b.isHeld(0) {
 			t.Errorf("%v, shares %+v, want the first free and the second held", err, b.of)
@@ -236,7 +236,7 @@ func TestDirtyReadDoesNotAffectNextTransaction(t *testing.T) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour))
 		decide(t, store, check(user("there")))
 		making(t, d, user("in the making"))
-		b := newBatch(store.hints, laneOf(t, store),
+		b := newBatch(store.cache, checkConnOf(t, store),
 			service.Call{Checks: check(user("there"), user("in the making"), user("missing"))})
 		seen := func() int {
 			var r session.Reading

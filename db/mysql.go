@@ -51,8 +51,8 @@ func (mysqlDialect) record(
 	b.tell(&r.Packet, ruling)
 	first, err = b.sendAll(ctx, r, before, len(ruling.Txns))
 	if session.IsNumber(err, session.NumberLockWait) {
-		b.noteStuck(ctx, ruling)
-		err = fmt.Errorf("%w: %w", errRecordingStuck, err)
+		b.noteTimeout(ctx, ruling)
+		err = fmt.Errorf("%w: %w", errRecordingTimeout, err)
 	}
 	return first, err
 }
@@ -133,12 +133,12 @@ func (mysqlDialect) decideAlone(
 	return d, nil
 }
 
-// prove calls the procedure of a way, with a zone and with reports that do not exist.
-func (mysqlDialect) prove(ctx context.Context, conn *session.Conn, of way) error {
-	var r proof
+// try calls the procedure of a way, with a zone and with reports that do not exist.
+func (mysqlDialect) try(ctx context.Context, conn *session.Conn, of way) error {
+	var r trial
 	switch of {
 	case checking:
-		_, err := mysqlDialect{}.decideAlone(ctx, conn, service.Check{Buckets: []service.Bucket{nobodysBucket()}}, false)
+		_, err := mysqlDialect{}.decideAlone(ctx, conn, service.Check{Buckets: []service.Bucket{unusedBucket()}}, false)
 		if err == nil {
 			err = errors.New("a check of a zone that does not exist was decided")
 		}
@@ -172,7 +172,7 @@ func leastStack(isMariaDB bool) int64 {
 	return 200 << 10
 }
 
-func (mysqlDialect) rehearse(*batch, *session.Packet) {}
+func (mysqlDialect) writeTrial(*batch, *session.Packet) {}
 
 // sendAll sends the packet that records so many txns, after some other statements, and commits. It returns the
 // first txn's id, if there is any. After an error that does not come from the engine, nobody knows whether
@@ -226,14 +226,14 @@ func (mysqlDialect) lacking(ctx context.Context, b *batch, places []int) ([]int,
 	return slices.DeleteFunc(slices.Clone(places), func(place int) bool { return isThere[place] }), err
 }
 
-// noteStuck remembers which rows the recording timed out on. If the txns were written, that was
+// noteTimeout remembers which rows the recording timed out on. If the txns were written, that was
 // a row of zone_attempt: all other rows that are written behind the txns were locked before.
-func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
+func (b *batch) noteTimeout(ctx context.Context, ruling *service.Ruling) {
 	r := b.conn.Reading()
 	r.SQL("SELECT COUNT(*) FROM zone_txn WHERE id = LAST_INSERT_ID() AND created_at = ").Instant(b.now)
 	if hasTxns, err := r.Counts(ctx, b.conn); err == nil && hasTxns {
-		b.hints.stuck.attempts.begin()
+		b.cache.timeouts.attempts.begin()
 		return
 	}
-	b.hints.stuck.waited(recorded(ruling)...)
+	b.cache.timeouts.add(recorded(ruling)...)
 }

@@ -25,4 +25,4 @@ func (s *Store) noteError(err error) {
 
 // Pools returns the use of the connections that decide checks, and of those for everything
 // else but KILL and the probe. It asks no engine.
-func (s *Store) Pools() (checks, others sql.DBStats) { return s.lanes.Stats(), s.lookUps.Stats() }
+func (s *Store) Pools() (checks, others sql.DBStats) { return s.checks.Stats(), s.lookUps.Stats() }

@@ -115,7 +115,7 @@ func TestAReportThatIsCutOffSaysTruly(t *testing.T) {
 			d, store := form{}.stand(t, session.Options{}, failures())
 			decision := decided(t, store, user("alice"))
 			cut := form{}.connect(t, d, session.Options{MaxConns: 2})
-			editLane(t, cut, func(packet string) string { return strings.Replace(packet, test.at, test.instead, 1) })
+			editPackets(t, cut, func(packet string) string { return strings.Replace(packet, test.at, test.instead, 1) })
 			report := []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}}
 			if _, err := cut.ReportAll(t.Context(), report); !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
@@ -143,7 +143,7 @@ func TestReportsBeyondOnePacketAreRecordedInParts(t *testing.T) {
 		decision := decided(t, store, user(fmt.Sprint(i)))
 		reports[i] = service.Report{TxnID: decision.TxnID(), Outcome: service.OutcomeFailure}
 	}
-	if err := store.onLane(t.Context(), func(_ context.Context, conn *session.Conn) (clean bool, err error) {
+	if err := store.onCheckConn(t.Context(), func(_ context.Context, conn *session.Conn) (clean bool, err error) {
 		conn.MaxPacket = 4000
 		return true, nil
 	}); err != nil {

@@ -82,11 +82,11 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 		by   *sql.DB
 		do   func() error
 	}{
-		{"a check of one bucket", store.lanes, asks(user("alice"))},
-		{"a check of one by a count with a limit", store.lanes, asks(service.Bucket{ZoneID: 3, Key: "alice"})},
-		{"a check of two", store.lanes, asks(user("bob"), user("192.0.2.7"))},
-		{"a check by a count", store.lanes, asks(user("carol"), service.Bucket{ZoneID: 2, Key: "carol"})},
-		{"a check by a count with a limit", store.lanes, asks(user("dave"), service.Bucket{ZoneID: 3, Key: "dave"})},
+		{"a check of one bucket", store.checks, asks(user("alice"))},
+		{"a check of one by a count with a limit", store.checks, asks(service.Bucket{ZoneID: 3, Key: "alice"})},
+		{"a check of two", store.checks, asks(user("bob"), user("192.0.2.7"))},
+		{"a check by a count", store.checks, asks(user("carol"), service.Bucket{ZoneID: 2, Key: "carol"})},
+		{"a check by a count with a limit", store.checks, asks(user("dave"), service.Bucket{ZoneID: 3, Key: "dave"})},
 		{"a report", store.lookUps.Conns.DB, func() error {
 			_, err := store.ReportAll(t.Context(), []service.Report{{TxnID: txnID, Outcome: service.OutcomeSuccess}})
 			return err

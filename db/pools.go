@@ -16,11 +16,12 @@ const background = 3
 
 // pools are the connections of a store, by what they are for.
 type pools struct {
-	// lanes decide checks. They are the only ones of a store that take several statements in a packet.
-	lanes *sql.DB
-	// rest has the connections for everything else. lookUps is the part of them for callers, and each runner has a
+	// checks has the connections that decide checks. They are the only ones of a store that take several statements in a
+	// packet.
+	checks *sql.DB
+	// others has the connections for everything else. lookUps is the part of them for callers, and each runner has a
 	// part of one, so that neither takes the other's.
-	rest    *sqlx.DB
+	others  *sqlx.DB
 	lookUps *session.Pool
 	// spare has a connection for KILL and another one for the probe: the sessions that are ended may have all others.
 	spare  *sql.DB
@@ -31,19 +32,19 @@ type pools struct {
 func newPools(o session.Options, database *session.Database) (p pools, err error) {
 	o.MaxConns = max(cmp.Or(o.MaxConns, session.DefaultMaxConns), session.LeastMaxConns)
 	const killers = 1
-	others := max(o.MaxConns/4, 1+killers)
-	if p.lanes, err = session.Open(o, database, session.ForLanes, o.MaxConns-others); err != nil {
+	n := max(o.MaxConns/4, 1+killers)
+	if p.checks, err = session.Open(o, database, session.ForChecks, o.MaxConns-n); err != nil {
 		return p, err
 	}
-	rest, err := session.Open(o, database, session.ForPool, others-killers+background)
+	others, err := session.Open(o, database, session.ForOthers, n-killers+background)
 	if err != nil {
 		return p, err
 	}
 	if p.spare, err = openSpare(o, database); err != nil {
 		return p, err
 	}
-	p.rest, p.killer = sqlx.NewDb(rest, "mysql"), session.NewKiller(p.spare)
-	p.lookUps = p.part(others - killers)
+	p.others, p.killer = sqlx.NewDb(others, "mysql"), session.NewKiller(p.spare)
+	p.lookUps = p.part(n - killers)
 	return p, nil
 }
 
@@ -52,11 +53,11 @@ func openSpare(o session.Options, database *session.Database) (*sql.DB, error) {
 	return session.Open(o, database, session.ForProbe, 2)
 }
 
-// part returns so many of the connections of rest.
-func (p pools) part(conns int) *session.Pool { return session.NewPool(p.rest, p.killer, conns) }
+// part returns so many of the other connections.
+func (p pools) part(conns int) *session.Pool { return session.NewPool(p.others, p.killer, conns) }
 
 // close closes the connections. Those at work are closed when they come back.
 func (p pools) close() error {
 	p.killer.Close()
-	return errors.Join(p.lanes.Close(), p.rest.Close(), p.spare.Close())
+	return errors.Join(p.checks.Close(), p.others.Close(), p.spare.Close())
 }

@@ -65,9 +65,9 @@ func (portableDialect) record(
 	return first, b.commitApart(ctx, r)
 }
 
-func (portableDialect) prove(context.Context, *session.Conn, way) error { return nil }
+func (portableDialect) try(context.Context, *session.Conn, way) error { return nil }
 
-func (portableDialect) rehearse(b *batch, p *session.Packet) {
+func (portableDialect) writeTrial(b *batch, p *session.Packet) {
 	for _, bucket := range b.buckets {
 		failed := service.Txn{Bucket: bucket, CreatedAt: service.At(b.now), Outcome: service.OutcomeFailure}
 		txn := service.SettledTxn{Txn: failed, GivenBack: true}

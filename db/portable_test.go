@@ -101,7 +101,7 @@ func TestPortableSessionsLockUnchangedRows(t *testing.T) {
 	}
 	enginetest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 0")
 	t.Cleanup(func() { enginetest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 1") })
-	err := form{}.connect(t, d, session.Options{}).onLane(
+	err := form{}.connect(t, d, session.Options{}).onCheckConn(
 		t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
 			var r session.Reading
 			r.SQL("SELECT @@tidb_lock_unchanged_keys")
@@ -169,7 +169,7 @@ func TestPortableOverridesThatExpiredLeaveTheirAudit(t *testing.T) {
 	enginetest.Exec(t, d.SQL, `INSERT INTO zone_override (zone_id, bucket_key, action, expires_at, created_at) VALUES
 		(1, 'old', 'deny', UTC_TIMESTAMP() - INTERVAL 2 DAY, UTC_TIMESTAMP()),
 		(1, 'fresh', 'deny', UTC_TIMESTAMP() - INTERVAL 1 HOUR, UTC_TIMESTAMP())`)
-	if err := store.Retention().Finish(t.Context(), func(run retention.Run) {
+	if err := store.RetentionRunner().Finish(t.Context(), func(run retention.Run) {
 		if run.Err != nil {
 			t.Errorf("%s: %v", run.Task, run.Err)
 		}

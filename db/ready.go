@@ -66,31 +66,31 @@ func (p *Probe) SchemaVersion(ctx context.Context) (version uint, dirty bool, er
 	return schemaVersion(ctx, p.conns)
 }
 
-// Prove goes the whole way of checks and reports, and leaves nothing. It calls the procedures that
+// Ready goes the whole way of checks and reports, and leaves nothing. It calls the procedures that
 // decide and report, with a zone and with reports that do not exist. It sends the statements of a batch for
 // buckets that do not exist, which tell missing rights, tables and columns, and locked tables. And it records an
 // attempt in a transaction that it rolls back. Where there are no procedures it sends statements
 // alone. Behind vtgate it asks every shard, and it is enough that one of them works: see Lost.
 //
 // The error is an *UnreadyError. ctx should have a deadline of two seconds or more.
-func (p *Probe) Prove(ctx context.Context) error { return p.proveBy(ctx, true) }
+func (p *Probe) Ready(ctx context.Context) error { return p.ready(ctx, true) }
 
-// ProveChecks is Prove for what decides checks alone.
-func (p *Probe) ProveChecks(ctx context.Context) error { return p.proveBy(ctx, false) }
+// ReadyForChecks is Ready for what decides checks alone.
+func (p *Probe) ReadyForChecks(ctx context.Context) error { return p.ready(ctx, false) }
 
-// ProveReleases calls what releases a bucket. It is no part of Prove, since checks are decided
-// without. Where there are no procedures, it does nothing. Errors are those of Prove.
-func (p *Probe) ProveReleases(ctx context.Context) error {
+// ReadyForReleases calls what releases a bucket. It is no part of Ready, since checks are decided
+// without. Where there are no procedures, it does nothing. Errors are those of Ready.
+func (p *Probe) ReadyForReleases(ctx context.Context) error {
 	return Unready(ctx, p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-		return dialectOf(conn.Engine).prove(ctx, conn, releasing)
+		return dialectOf(conn.Engine).try(ctx, conn, releasing)
 	}))
 }
 
-// ProveCredentials reads from the table of credentials. An instance that asks callers for a
+// ReadyForCredentials reads from the table of credentials. An instance that asks callers for a
 // credential needs it for each answer. The error is an *UnreadyError.
-func (p *Probe) ProveCredentials(ctx context.Context) error {
+func (p *Probe) ReadyForCredentials(ctx context.Context) error {
 	return Unready(ctx, p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-		var r proof
+		var r trial
 		r.read("SELECT id FROM access_token LIMIT 1")
 		return r.ask(ctx, conn)
 	}))
@@ -109,8 +109,8 @@ func (p *Probe) Engine(ctx context.Context) (engine.Engine, error) {
 	return p.database.Engine(), nil
 }
 
-// proveBy proves checks and, if reports is true, reports.
-func (p *Probe) proveBy(ctx context.Context, reports bool) error {
+// ready tries checks and, if reports is true, reports.
+func (p *Probe) ready(ctx context.Context, reports bool) error {
 	const longestPause = 50 * time.Millisecond
 	half := halfOf(ctx)
 	for try := 1; ; try++ {
@@ -121,18 +121,18 @@ func (p *Probe) proveBy(ctx context.Context, reports bool) error {
 					return err
 				}
 			}
-			return proveLimits(ctx, conn, reports)
+			return tryLimits(ctx, conn, reports)
 		})
 		switch {
 		case err != nil:
 		case isVitess:
-			err = p.proveShards(ctx, reports)
+			err = p.tryShards(ctx, reports)
 		default:
 			err = p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-				return proveBuckets(ctx, conn, []service.Bucket{nobodysBucket()}, reports)
+				return tryBuckets(ctx, conn, []service.Bucket{unusedBucket()}, reports)
 			})
 			if err == nil {
-				err = p.proveRecording(ctx, half)
+				err = p.tryRecording(ctx, half)
 			}
 		}
 		// A fault after which a check is tried again, such as a procedure that is being replaced,

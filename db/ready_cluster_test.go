@@ -15,13 +15,13 @@ import (
 	"velocityd/tools/enginetest/vitess"
 )
 
-// The proof asks every shard, and the inspection names them and finds no statement that goes to
+// The probe asks every shard, and the inspection names them and finds no statement that goes to
 // all of them.
 func TestClusterProbeSeesAllShards(t *testing.T) {
 	t.Parallel()
 	p := probe(t, clusterDSN(t))
 	// The probe waits for a shard for some hundred milliseconds, which a busy machine may need.
-	enginetest.Eventually(t, "a whole cluster is ready", func() bool { return proved(p) == nil && len(p.Lost()) == 0 })
+	enginetest.Eventually(t, "a whole cluster is ready", func() bool { return ready(p) == nil && len(p.Lost()) == 0 })
 	found, err := p.Inspect(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 			t.Errorf("shard %s serves not", shard.Name)
 		}
 		enginetest.Eventually(t, "shard "+shard.Name+" alone decides", func() bool {
-			return p.proveShard(t.Context(), shard.Name, true) == nil
+			return p.tryShard(t.Context(), shard.Name, true) == nil
 		})
 	}
 	for _, plan := range found.Plans {
@@ -55,7 +55,7 @@ func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 		if _, err := migrations.Up(context.Background(), migrations.Vitess, clusterDSN(t)); err != nil {
 			t.Error(err)
 		}
-		enginetest.Eventually(t, "vtgate has been told all of it", func() bool { return proved(p) == nil })
+		enginetest.Eventually(t, "vtgate has been told all of it", func() bool { return ready(p) == nil })
 	}
 	for untold, reason := range map[string]string{
 		"ALTER VSCHEMA ON velocityd_buckets.zone_txn DROP AUTO_INCREMENT":        "the ids of zone_txn come from a sequence",
@@ -64,7 +64,7 @@ func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 	} {
 		enginetest.Exec(t, pool, untold)
 		enginetest.Eventually(t, untold+" is not ready", func() bool {
-			err := proved(p)
+			err := ready(p)
 			t.Logf("%s: %v (%v)", untold, err, errors.Unwrap(err))
 			return err != nil && strings.Contains(err.Error(), reason)
 		})
@@ -75,7 +75,7 @@ func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 func TestClusterProbeOfShardedKeyspaceSuggestsUnshardedOne(t *testing.T) {
 	t.Parallel()
 	p := probe(t, clusterDSN(t)+engine.BucketsSuffix)
-	wantUnready(t, "the DSN names the buckets", proved(p), "name the unsharded one")
+	wantUnready(t, "the DSN names the buckets", ready(p), "name the unsharded one")
 }
 
 // With one of two shards an instance is ready, and names the other. With none of them it is not.
@@ -87,7 +87,7 @@ func TestFaultProbeNamesLostShards(t *testing.T) {
 		var last error
 		defer func() { t.Logf("%s: lost %q, %v", what, p.Lost(), last) }()
 		enginetest.Eventually(t, what, func() bool {
-			last = proved(p)
+			last = ready(p)
 			return (last == nil) == isReady && slices.Equal(p.Lost(), lost)
 		})
 	}

@@ -21,14 +21,14 @@ const (
 	shardPatience     = 300 * time.Millisecond
 )
 
-// proveShards asks all shards at once. If a shard does not answer as it should, or if vtgate knows
+// tryShards asks all shards at once. If a shard does not answer as it should, or if vtgate knows
 // of one without a primary, it asks them one by one, and returns nil if one of them works, because
 // the buckets of that one can be decided. It does NOT do so after an error of vtgate itself, which
 // the buckets of all shards have in common. The others are lost: see Lost. If none works, it may be that the
 // buckets are yet to be moved there: then it asks wherever vtgate finds the tables. If vtgate
 // cannot list the shards, as it reads them from the cluster's topology, all of them must work, and
 // they must have been listed before: no check is decided by a store that has never known them.
-func (p *Probe) proveShards(ctx context.Context, reports bool) error {
+func (p *Probe) tryShards(ctx context.Context, reports bool) error {
 	shards, unlisted := p.listShards(ctx)
 	if unlisted != nil && p.database.Shards.Newest() == nil {
 		return fmt.Errorf("%w: %w", session.ErrUnlisted, unlisted)
@@ -36,7 +36,7 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	var err error
 	if !slices.ContainsFunc(shards, func(s session.Shard) bool { return !s.IsServing }) {
 		err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *session.Conn) error {
-			return p.proveAll(ctx, conn, reports)
+			return p.tryAll(ctx, conn, reports)
 		})
 		if err == nil {
 			p.setLost(nil)
@@ -49,13 +49,13 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	if unlisted != nil {
 		return errors.Join(err, unlisted)
 	}
-	lost, lastErr := p.proveEach(ctx, shards, reports)
+	lost, lastErr := p.tryEach(ctx, shards, reports)
 	if len(lost) < len(shards) {
 		p.setLost(lost)
 		return nil
 	}
 	elsewhere := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-		return p.proveAll(ctx, conn, reports)
+		return p.tryAll(ctx, conn, reports)
 	})
 	switch {
 	case elsewhere == nil:
@@ -72,14 +72,14 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	return err
 }
 
-// proveAll asks for a bucket of each shard at once, by the map of shards that batches go by.
-func (p *Probe) proveAll(ctx context.Context, conn *session.Conn, reports bool) error {
+// tryAll asks for a bucket of each shard at once, by the map of shards that batches go by.
+func (p *Probe) tryAll(ctx context.Context, conn *session.Conn, reports bool) error {
 	shards := p.database.Shards.Newest()
 	buckets := make([]service.Bucket, shards.Count())
 	for place := range buckets {
 		buckets[place] = bucketOn(shards, place)
 	}
-	return proveBuckets(ctx, conn, buckets, reports)
+	return tryBuckets(ctx, conn, buckets, reports)
 }
 
 // bucketOn returns a bucket on the shard that has a place in a map. While shards are split, two may have one range, and
@@ -87,7 +87,7 @@ func (p *Probe) proveAll(ctx context.Context, conn *session.Conn, reports bool) 
 func bucketOn(shards *session.ShardMap, place int) (bucket service.Bucket) {
 	const tries = 1 << 14
 	for range tries {
-		if bucket = nobodysBucket(); shards.Of(bucket) == place {
+		if bucket = unusedBucket(); shards.Of(bucket) == place {
 			break
 		}
 	}
@@ -123,12 +123,12 @@ func (p *Probe) listShards(ctx context.Context) (shards []session.Shard, err err
 	return shards, nil
 }
 
-// proveEach asks the shards one by one, and returns the names of those that do not work. lastErr
+// tryEach asks the shards one by one, and returns the names of those that do not work. lastErr
 // is that of the last one that has a primary and yet does not work.
-func (p *Probe) proveEach(ctx context.Context, shards []session.Shard, reports bool) (lost []string, lastErr error) {
+func (p *Probe) tryEach(ctx context.Context, shards []session.Shard, reports bool) (lost []string, lastErr error) {
 	for _, shard := range shards {
 		if shard.IsServing {
-			err := p.proveShard(ctx, shard.Name, reports)
+			err := p.tryShard(ctx, shard.Name, reports)
 			if err == nil {
 				continue
 			}
@@ -139,7 +139,7 @@ func (p *Probe) proveEach(ctx context.Context, shards []session.Shard, reports b
 	return lost, lastErr
 }
 
-func (p *Probe) proveShard(ctx context.Context, name string, reports bool) error {
+func (p *Probe) tryShard(ctx context.Context, name string, reports bool) error {
 	start, _, isRange := strings.Cut(name, "-")
 	if !isRange {
 		start = "" // the only shard
@@ -150,13 +150,13 @@ func (p *Probe) proveShard(ctx context.Context, name string, reports bool) error
 	}
 	bucket := bucketOn(ranges, min(len(start), 1))
 	return p.onConnFor(ctx, shardPatience, func(ctx context.Context, conn *session.Conn) error {
-		return proveBuckets(ctx, conn, []service.Bucket{bucket}, reports)
+		return tryBuckets(ctx, conn, []service.Bucket{bucket}, reports)
 	})
 }
 
 func (p *Probe) setLost(shards []string) { p.lost.Store(&shards) }
 
-// Lost returns the names of the shards that the last question by Prove or ProveChecks found to
+// Lost returns the names of the shards that the last question by Ready or ReadyForChecks found to
 // decide nothing, while others do. Their buckets are answered as those of a database that is
 // away. Where there are no shards, none is lost.
 func (p *Probe) Lost() []string {

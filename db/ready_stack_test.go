@@ -34,11 +34,11 @@ func goWays(t *testing.T, d *enginetest.Database, store *Store) map[string]error
 	}
 }
 
-// proveWays proves the same ways.
-func proveWays(t *testing.T, p *Probe) map[string]error {
+// readyWays asks about the same ways.
+func readyWays(t *testing.T, p *Probe) map[string]error {
 	t.Helper()
 	return map[string]error{
-		"checks": p.ProveChecks(t.Context()), "reports": p.Prove(t.Context()), "releases": p.ProveReleases(t.Context()),
+		"checks": p.ReadyForChecks(t.Context()), "reports": p.Ready(t.Context()), "releases": p.ReadyForReleases(t.Context()),
 	}
 }
 
@@ -54,10 +54,10 @@ func TestProveFindsAStackThatIsTooSmall(t *testing.T) {
 		d := migrated(t, engine.Private(t, t.TempDir(), stack),
 			service.Zone{ID: 1, Rate: 5, Window: time.Hour, ResetOnSuccess: true})
 		enginetest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
-		found := proveWays(t, probe(t, d.DSN))
+		found := readyWays(t, probe(t, d.DSN))
 		for way, err := range goWays(t, d, connect(t, d, session.Options{})) {
 			if err != nil && (found[way] == nil || !strings.Contains(found[way].Error(), "thread_stack")) {
-				t.Errorf("%s fail (%v), and the proof says %v", way, err, found[way])
+				t.Errorf("%s fail (%v), and the probe says %v", way, err, found[way])
 			}
 		}
 		if tooSmall {
@@ -79,11 +79,11 @@ func TestProveFindsThatAPartitionIsMissing(t *testing.T) {
 			"VALUES ('2019-01-01', 1, 'a', 0, 0, 1)")
 		enginetest.Exec(t, d.SQL,
 			"ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION past VALUES LESS THAN ('2020-01-01'))")
-		found := proved(p)
+		found := ready(p)
 		wantUnready(t, "no partition", found, "zone_txn has no partition for the txns of now")
 		_, cure, _ := strings.Cut(found.Error(), "run ")
 		enginetest.Exec(t, d.SQL, cure)
-		if err := proved(p); err != nil {
+		if err := ready(p); err != nil {
 			t.Errorf("after %s: %v", cure, err)
 		}
 		if _, err := ask(t.Context(), connect(t, d, session.Options{}), check(user("alice"))); err != nil {
@@ -103,7 +103,7 @@ func TestProveNeedsTheRightsOfReportsAndReleases(t *testing.T) {
 		for _, procedure := range []string{"check_velocity_by_rule", "forget_attempts", "repeat_txns"} {
 			enginetest.Exec(t, d.SQL, "GRANT EXECUTE ON PROCEDURE "+name+"."+procedure+" TO "+account)
 		}
-		found := proveWays(t, probe(t, narrow.DSN))
+		found := readyWays(t, probe(t, narrow.DSN))
 		if found["checks"] != nil {
 			t.Errorf("found %v", found)
 		}
@@ -128,7 +128,7 @@ func TestMissingIndexFailsProofAndServiceAlike(t *testing.T) {
 		if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); !session.IsOneOf(err, []uint16{1176}) {
 			t.Errorf("a check of two buckets: %v, want error 1176", err)
 		}
-		wantUnready(t, "no index", proved(probe(t, d.DSN)), "'velocityd doctor' names what is different, and what mends it")
+		wantUnready(t, "no index", ready(probe(t, d.DSN)), "'velocityd doctor' names what is different, and what mends it")
 	})
 }
 
@@ -139,18 +139,18 @@ func TestPortableProbeNamesWhatIsMissing(t *testing.T) {
 	p := probe(t, d.DSN, engine.TiDB)
 	for _, table := range []string{"zone_override_prefix_length", "zone_attempt", "zone_txn", "zone_bucket_lock"} {
 		enginetest.Exec(t, d.SQL, "RENAME TABLE "+table+" TO away")
-		wantUnready(t, table+" is away", proved(p), "table "+table+" is missing")
+		wantUnready(t, table+" is away", ready(p), "table "+table+" is missing")
 		enginetest.Exec(t, d.SQL, "RENAME TABLE away TO "+table)
 	}
 	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_attempt RENAME COLUMN bucket_key TO away")
-	wantUnready(t, "a column is away", proved(p), "table zone_attempt is not as this program needs it")
+	wantUnready(t, "a column is away", ready(p), "table zone_attempt is not as this program needs it")
 	enginetest.Exec(t, d.SQL, "ALTER TABLE zone_attempt RENAME COLUMN away TO bucket_key")
-	if err := proved(p); err != nil {
+	if err := ready(p); err != nil {
 		t.Errorf("with everything back: %v", err)
 	}
 	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_attempt"} {
 		if n := d.Count(t, "SELECT COUNT(*) FROM "+table); n != 0 {
-			t.Errorf("the proof has left %d rows in %s", n, table)
+			t.Errorf("the probe has left %d rows in %s", n, table)
 		}
 	}
 }
@@ -167,11 +167,11 @@ func TestPortableProbeNamesRightTheAccountLacks(t *testing.T) {
 			"SELECT ON *", "UPDATE ON zone_txn", "INSERT, UPDATE ON zone_bucket_lock", "INSERT, DELETE ON zone_attempt",
 		},
 	} {
-		wantUnready(t, lacking, proved(probe(t, d.Account(t, rights...).DSN, engine.TiDB)), lacking)
+		wantUnready(t, lacking, ready(probe(t, d.Account(t, rights...).DSN, engine.TiDB)), lacking)
 	}
 	all := strings.Split(
 		"SELECT ON *;INSERT, UPDATE ON zone_txn;INSERT, UPDATE ON zone_bucket_lock;INSERT, DELETE ON zone_attempt", ";")
-	if err := proved(probe(t, d.Account(t, all...).DSN, engine.TiDB)); err != nil {
+	if err := ready(probe(t, d.Account(t, all...).DSN, engine.TiDB)); err != nil {
 		t.Errorf("with all rights of a decision: %v", err)
 	}
 }

@@ -37,11 +37,11 @@ func accountOf(t *testing.T, d *enginetest.Database) (account, database string) 
 	return "'" + cfg.User + "'@'localhost'", cfg.DBName
 }
 
-// proved asks with a deadline that a slow machine keeps.
-func proved(p *Probe) error {
+// ready asks with a deadline that a slow machine keeps.
+func ready(p *Probe) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	return p.Prove(ctx)
+	return p.Ready(ctx)
 }
 
 // wantUnready wants a reason that says a text, and that names nobody.
@@ -149,13 +149,13 @@ func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) { //nolint:funl
 			}, func() {}, ""},
 		} {
 			state.do()
-			if err := proved(p); state.want != "" {
+			if err := ready(p); state.want != "" {
 				wantUnready(t, state.name, err, state.want)
 			} else if err != nil {
 				t.Errorf("%s: %v (%v)", state.name, err, errors.Unwrap(err))
 			}
 			state.undo()
-			if err := proved(p); err != nil {
+			if err := ready(p); err != nil {
 				t.Errorf("after %s: %v (%v)", state.name, err, errors.Unwrap(err))
 			}
 		}
@@ -168,7 +168,7 @@ func TestProveLeavesNothing(t *testing.T) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := probe(t, d.ServiceAccount(t).DSN)
 		for range 20 {
-			if err := proved(p); err != nil {
+			if err := ready(p); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -186,7 +186,7 @@ func TestProveLeavesNothing(t *testing.T) {
 		if err != nil || decision.TxnID() != 1 {
 			t.Errorf("the first txn has id %d, %v: ids were used up", decision.TxnID(), err)
 		}
-		if err := proved(p); err != nil {
+		if err := ready(p); err != nil {
 			t.Fatal(err)
 		}
 		if decision, err := ask(t.Context(), connect(t, d, session.Options{}), check(user("bob"))); err != nil ||
@@ -210,7 +210,7 @@ func TestLockedRowsMakeNoInstanceUnready(t *testing.T) {
 		for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
 			enginetest.Exec(t, person, "SELECT zone_id FROM "+table+" WHERE zone_id >= 0 FOR UPDATE")
 			p := probe(t, d.ServiceAccount(t).DSN)
-			for name, err := range map[string]error{"reports": proved(p), "checks": p.ProveChecks(t.Context())} {
+			for name, err := range map[string]error{"reports": ready(p), "checks": p.ReadyForChecks(t.Context())} {
 				if err != nil {
 					t.Errorf("%s, with the rows of %s locked: %v (%v)", name, table, err, errors.Unwrap(err))
 				}
@@ -235,19 +235,19 @@ func TestProveTellsThatTheOwnerIsGone(t *testing.T) {
 		owner := d.Account(t, "ALL ON *")
 		enginetest.Migrate(t, owner.DSN)
 		p := probe(t, d.ServiceAccount(t).DSN)
-		if err := proved(p); err != nil {
+		if err := ready(p); err != nil {
 			t.Fatal(err, errors.Unwrap(err))
 		}
 		account, name := accountOf(t, owner)
 		enginetest.Exec(t, d.SQL, "REVOKE SELECT ON "+name+".* FROM "+account)
-		wantUnready(t, "the owner lacks a right", proved(p),
+		wantUnready(t, "the owner lacks a right", ready(p),
 			"the owner (definer) of procedure check_velocity_by_rule lacks a right")
 		enginetest.Exec(t, d.SQL, "DROP USER "+account)
-		wantUnready(t, "the owner is gone", proved(p),
+		wantUnready(t, "the owner is gone", ready(p),
 			"the owner (definer) of procedure check_velocity_by_rule does not exist")
 		enginetest.Exec(t, d.SQL, "CREATE USER "+account+" IDENTIFIED BY 'pass'")
 		enginetest.Exec(t, d.SQL, "GRANT ALL ON "+name+".* TO "+account)
-		if err := proved(p); err != nil {
+		if err := ready(p); err != nil {
 			t.Error("with the owner again:", err, errors.Unwrap(err))
 		}
 	})
@@ -266,16 +266,16 @@ func TestProveFollowsServerThatStopsWritingOrRunning(t *testing.T) {
 		narrow := d.ServiceAccount(t)
 		p := probe(t, narrow.DSN)
 		enginetest.Exec(t, d.SQL, "SET GLOBAL read_only = 1")
-		wantUnready(t, "read-only", proved(p), "the database is read-only")
+		wantUnready(t, "read-only", ready(p), "the database is read-only")
 		enginetest.Exec(t, d.SQL, "SET GLOBAL read_only = 0")
-		if err := proved(p); err != nil {
+		if err := ready(p); err != nil {
 			t.Error("after read-only:", err, errors.Unwrap(err))
 		}
 
 		holder := sqlSession(t, d, "FLUSH TABLES WITH READ LOCK")
-		wantUnready(t, "FLUSH TABLES WITH READ LOCK", proved(p), "is locked")
+		wantUnready(t, "FLUSH TABLES WITH READ LOCK", ready(p), "is locked")
 		enginetest.Exec(t, holder, "UNLOCK TABLES")
-		if err := proved(p); err != nil {
+		if err := ready(p); err != nil {
 			t.Error("after FLUSH TABLES WITH READ LOCK:", err, errors.Unwrap(err))
 		}
 
@@ -283,12 +283,12 @@ func TestProveFollowsServerThatStopsWritingOrRunning(t *testing.T) {
 		enginetest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'another'")
 		_ = p.conns.Close()
 		p = probe(t, narrow.DSN)
-		wantUnready(t, "another password", proved(p), "the database refuses the service's account")
+		wantUnready(t, "another password", ready(p), "the database refuses the service's account")
 		enginetest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'pass'")
 
 		enginetest.Kill(server)
-		wantUnready(t, "engine away", proved(p), "the database cannot be reached")
+		wantUnready(t, "engine away", ready(p), "the database cannot be reached")
 		engine.Private(t, dir)
-		enginetest.Eventually(t, "the engine's return", func() bool { return proved(p) == nil })
+		enginetest.Eventually(t, "the engine's return", func() bool { return ready(p) == nil })
 	})
 }

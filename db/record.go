@@ -37,9 +37,9 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 		return err
 	}
 	for _, bucket := range b.named(b.locks.made) { // for good only now
-		b.hints.sawRow(bucket)
+		b.cache.sawRow(bucket)
 	}
-	b.hints.stuck.recorded(recorded(ruling)...)
+	b.cache.timeouts.forget(recorded(ruling)...)
 	if len(ruling.Txns) == 0 {
 		return nil
 	}

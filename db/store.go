@@ -34,13 +34,13 @@ type Store struct {
 	Outbox  *outbox.Outbox  // events
 
 	pools
-	runner   *retention.Runner
-	prompt   *retention.Runner // for events
-	probe    *Probe
-	lockWait time.Duration
-	hints    *hints
-	database *session.Database
-	observe  func(session.Event) // or nil
+	retention *retention.Runner
+	events    *retention.Runner
+	probe     *Probe
+	lockWait  time.Duration
+	cache     *cache
+	database  *session.Database
+	observe   func(session.Event) // or nil
 }
 
 var _ service.CheckStore = (*Store)(nil)
@@ -65,9 +65,9 @@ func Open(o session.Options) (*Store, error) {
 	ids := idsOn(database, reader)
 	return &Store{
 		Records: tables, History: reader, Totals: totals.New(pool, ids), Outbox: outbox.New(pool), pools: pools, probe: probe,
-		runner:   retention.NewRunner(pools.part(1), retention.ForRetention, tasks(tables, ids)...),
-		prompt:   retention.NewRunner(pools.part(1), retention.ForEvents, retention.EventTasks()...),
-		lockWait: o.LockWait, hints: newHints(seenPlaces), database: database, observe: o.Observe,
+		retention: retention.NewRunner(pools.part(1), retention.ForRetention, tasks(tables, ids)...),
+		events:    retention.NewRunner(pools.part(1), retention.ForEvents, retention.EventTasks()...),
+		lockWait:  o.LockWait, cache: newCache(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
 
@@ -106,18 +106,18 @@ func (s *Store) Replays() backtest.Source {
 	}{s.Records, s.History}
 }
 
-// Retention returns the runner of the tasks that one instance among all does again and again.
-func (s *Store) Retention() *retention.Runner { return s.runner }
+// RetentionRunner returns the runner of the tasks that one instance among all does again and again.
+func (s *Store) RetentionRunner() *retention.Runner { return s.retention }
 
 // Probe returns the probe of the store's database. What it finds out of the engine and its shards the store knows, too:
 // so a store that has decided nothing yet can decide when the probe has succeeded. The store closes it.
 func (s *Store) Probe() *Probe { return s.probe }
 
-// Prompt returns the runner of the tasks that make events within seconds, by one instance among all.
-func (s *Store) Prompt() *retention.Runner { return s.prompt }
+// EventRunner returns the runner of the tasks that make events within seconds, by one instance among all.
+func (s *Store) EventRunner() *retention.Runner { return s.events }
 
-// Deliverer returns the runner that sends events to webhooks, for one instance among all.
-func (s *Store) Deliverer(send webhook.Send) *retention.Runner {
+// WebhookRunner returns the runner that sends events to webhooks, for one instance among all.
+func (s *Store) WebhookRunner(send webhook.Send) *retention.Runner {
 	return retention.NewRunner(s.part(1), retention.ForWebhooks, outbox.Deliveries(send))
 }
 

@@ -369,14 +369,14 @@ func TestCommittingSessionIsNotKilledAndKeepsPlace(t *testing.T) {
 				t.Errorf("%v: %v", buckets, err)
 			}
 			enginetest.Eventually(t, "the killer has looked at it", func() bool {
-				return counter(t, d.SQL, looks) >= before+3 || store.lanes.Stats().InUse == 0
+				return counter(t, d.SQL, looks) >= before+3 || store.checks.Stats().InUse == 0
 			})
-			sessions, places := d.Committing(t), store.lanes.Stats().InUse
+			sessions, places := d.Committing(t), store.checks.Stats().InUse
 			if len(sessions) != 1 || places != 1 || sessions[0].Command == "Killed" {
 				t.Fatalf("%v: %d places for %+v", buckets, places, sessions)
 			}
 			stall(false)
-			enginetest.Eventually(t, "its place is free", func() bool { return store.lanes.Stats().InUse == 0 })
+			enginetest.Eventually(t, "its place is free", func() bool { return store.checks.Stats().InUse == 0 })
 			d.WantCount(t, 1, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = ?", buckets[0].Key)
 		}
 	})

@@ -150,7 +150,7 @@ func (w world) except(t *testing.T, zone int64, name string) service.Override {
 // rollUp counts the attempts in totals.
 func (w world) rollUp(t *testing.T) {
 	t.Helper()
-	if err := w.Retention().Finish(t.Context(), func(run retention.Run) {
+	if err := w.RetentionRunner().Finish(t.Context(), func(run retention.Run) {
 		if run.Err != nil {
 			t.Errorf("%s: %v", run.Task, run.Err)
 		}

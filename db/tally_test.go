@@ -88,7 +88,7 @@ func (s *tallied) wantVelocity(t *testing.T, want int) (isTold bool) {
 // read returns how many index entries and rows the session of the batches has read so far.
 func (s *tallied) read(t *testing.T) int {
 	t.Helper()
-	return counter(t, s.store.lanes, "SHOW SESSION STATUS LIKE 'Handler_read_next'")
+	return counter(t, s.store.checks, "SHOW SESSION STATUS LIKE 'Handler_read_next'")
 }
 
 func TestATallySparesTheCount(t *testing.T) {

@@ -76,8 +76,8 @@ func (w *twin) instance(t *testing.T) *Store {
 	}
 	_ = store.Close() // before its pools have a connection
 	t.Cleanup(func() { _ = store.Close() })
-	store.lanes, store.lookUps.Conns.DB = w.toldTheClock(t, o, store.database, session.ForLanes),
-		w.toldTheClock(t, o, store.database, session.ForPool)
+	store.checks, store.lookUps.Conns.DB = w.toldTheClock(t, o, store.database, session.ForChecks),
+		w.toldTheClock(t, o, store.database, session.ForOthers)
 	return store
 }
 

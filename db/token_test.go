@@ -262,17 +262,17 @@ func TestInstanceRequiringTokensNeedsCredentialsTable(t *testing.T) {
 		probe := probe(t, d.ServiceAccount(t).DSN)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := probe.ProveCredentials(ctx); err != nil {
+		if err := probe.ReadyForCredentials(ctx); err != nil {
 			t.Error(err)
 		}
 		enginetest.Exec(t, d.SQL, "RENAME TABLE access_token TO access_away")
 		var unready *UnreadyError
-		if err := probe.ProveCredentials(ctx); !errors.As(err, &unready) ||
+		if err := probe.ReadyForCredentials(ctx); !errors.As(err, &unready) ||
 			!strings.Contains(err.Error(), "table access_token is missing") {
 			t.Errorf("without the table: %v", err)
 		}
 		enginetest.Exec(t, d.SQL, "RENAME TABLE access_away TO access_token")
-		if err := probe.ProveCredentials(ctx); err != nil {
+		if err := probe.ReadyForCredentials(ctx); err != nil {
 			t.Errorf("with the table again: %v", err)
 		}
 	})

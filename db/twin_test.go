@@ -68,7 +68,7 @@ func (w *twin) setClock(t *testing.T, now time.Time) {
 	// A fraction more, for the engine cuts off what a double cannot hold.
 	set := fmt.Sprintf("SET timestamp = %d.%06d2", now.Unix(), now.Nanosecond()/1000)
 	for _, pool := range []*sql.DB{
-		w.SQL, w.store.lanes, w.store.lookUps.Conns.DB, w.others.lanes,
+		w.SQL, w.store.checks, w.store.lookUps.Conns.DB, w.others.checks,
 		w.others.lookUps.Conns.DB,
 	} {
 		enginetest.Exec(t, pool, set)

@@ -20,12 +20,12 @@ func (vitessDialect) bounds() bounds { return bounds{idStep: "1", mostRows: 10_0
 // explainInVitess asks vtgate how it would carry out a statement, which it is NOT asked to do.
 const explainInVitess = "VEXPLAIN PLAN "
 
-// prove asks vtgate about an INSERT of a txn. While zone_txn is not on shards, it gives its ids itself.
-func (vitessDialect) prove(ctx context.Context, conn *session.Conn, of way) error {
+// try asks vtgate about an INSERT of a txn. While zone_txn is not on shards, it gives its ids itself.
+func (vitessDialect) try(ctx context.Context, conn *session.Conn, of way) error {
 	if of != checking {
 		return nil
 	}
-	var r proof
+	var r trial
 	r.look(explainInVitess+"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 		"VALUES ('2026-01-01', 0, 'a', 0, 0, 0)", func(row []driver.Value) error {
 		plan := session.Text(row[0])

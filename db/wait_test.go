@@ -180,7 +180,7 @@ func TestDeadlineLeavesCheckUndecidedAndDropsConnection(t *testing.T) {
 
 func connectionID(t *testing.T, store *Store) (id int64) {
 	t.Helper()
-	if err := store.lanes.QueryRow("SELECT CONNECTION_ID()").Scan(&id); err != nil {
+	if err := store.checks.QueryRow("SELECT CONNECTION_ID()").Scan(&id); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -218,7 +218,7 @@ func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		_, store := stand(t, engine, session.Options{MaxConns: 1}, zone(1, 5, time.Hour))
-		conn, err := store.lanes.Conn(context.Background())
+		conn, err := store.checks.Conn(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func hook(t *testing.T, store *Store, url string) {
 func (i *inbox) deliver(t *testing.T, d *enginetest.Database, s *Store) {
 	t.Helper()
 	enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
-	runs, err := s.Deliverer(i.send).Turn(t.Context())
+	runs, err := s.WebhookRunner(i.send).Turn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestSecondInstanceSendsNoEventBesideFirst(t *testing.T) {
 		go func() {
 			defer close(done)
 			var once sync.Once
-			_, err := store.Deliverer(func(ctx context.Context, w webhook.Webhook, secret string, e event.Event) error {
+			_, err := store.WebhookRunner(func(ctx context.Context, w webhook.Webhook, secret string, e event.Event) error {
 				once.Do(func() { close(begun); <-goOn })
 				return box.send(ctx, w, secret, e)
 			}).Turn(ctx)
@@ -226,7 +226,7 @@ func TestLateCommittedEventIsNotSkipped(t *testing.T) {
 		last := d.Count(t, "SELECT MAX(id) FROM zone_event")
 		// Young on slow machines, too.
 		enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at + INTERVAL 1 HOUR WHERE id = ?", last)
-		if runs, err := store.Deliverer(box.send).Turn(ctx); err != nil || len(box.got) > 0 {
+		if runs, err := store.WebhookRunner(box.send).Turn(ctx); err != nil || len(box.got) > 0 {
 			t.Errorf("sent %v before what has a lower id was committed: %v, %v", box.got, runs, err)
 		}
 		if err := late.Commit(); err != nil {
@@ -339,7 +339,7 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 			make(chan error, 1)
 		lock("alice")
 		go func() {
-			runs, err := store.Deliverer(post.Send).Turn(ctx)
+			runs, err := store.WebhookRunner(post.Send).Turn(ctx)
 			for _, run := range runs {
 				if err == nil {
 					err = run.Err

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// right is the password of everybody.
+// right is the password of all users.
 const right = "right"
 
 // seen is a request as the application got it.

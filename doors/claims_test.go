@@ -94,9 +94,9 @@ func (d door) prove(t *testing.T) {
 		"a success gives the place back":                d.givesBack,
 		"headers, bodies and names arrive as they were": d.keeps,
 		"what a client adds gains nothing":              d.distrusts,
-		"nobody passes while velocityd is away":         d.whileAway,
-		"nobody passes while velocityd is busy":         d.whileBusy,
-		"nobody passes with a wrong token":              d.withWrongToken,
+		"no login passes while velocityd is away":       d.whileAway,
+		"no login passes while velocityd is busy":       d.whileBusy,
+		"no login passes with a wrong token":            d.withWrongToken,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -192,7 +192,7 @@ func (d door) keeps(t *testing.T, w *world, at string) {
 	}
 }
 
-// distrusts holds that a client cannot choose his address, his bucket, his attempt or his token.
+// distrusts holds that a client cannot choose its address, its bucket, its attempt or its token.
 func (d door) distrusts(t *testing.T, w *world, at string) {
 	const from, user, txn = "127.0.1.4", "eve", "999999"
 	for i := range userRate + 1 {
@@ -228,8 +228,8 @@ func (d door) distrusts(t *testing.T, w *world, at string) {
 	}
 }
 
-// whileAway holds the answer that the user gets when nobody listens, and when nobody answers. A gateway that is
-// configured to fail open lets him pass, with his body.
+// whileAway holds the answer that the user gets when velocityd does not listen, and when it does not answer. A gateway
+// that is configured to fail open lets the login pass, with its body.
 func (d door) whileAway(t *testing.T, _ *world, _ string) {
 	for name, at := range map[string]string{"refuses": freeAddress(t), "is silent": silent(t)} {
 		w := away(t, at)
@@ -251,7 +251,7 @@ func (d door) whileAway(t *testing.T, _ *world, _ string) {
 }
 
 // whileBusy holds the answer that the user gets when velocityd cannot decide and says so. Only a gate with `busy:
-// allow` lets him pass then. The gateway does not.
+// allow` lets the login pass then. The gateway does not.
 func (d door) whileBusy(t *testing.T, _ *world, _ string) {
 	w := away(t, busy(t))
 	if r := d.try(t, d.start(t, w), "127.0.1.7", "alice", right); r.status != d.busy || len(w.app.of("alice")) > 0 {
@@ -259,7 +259,7 @@ func (d door) whileBusy(t *testing.T, _ *world, _ string) {
 	}
 }
 
-// withWrongToken holds that nobody passes, and that velocityd's log says why.
+// withWrongToken holds that no login passes, and that velocityd's log has the reason.
 func (d door) withWrongToken(t *testing.T, w *world, _ string) {
 	if d.noToken == 0 {
 		return
@@ -270,7 +270,7 @@ func (d door) withWrongToken(t *testing.T, w *world, _ string) {
 		len(wrong.app.of("alice")) > 0 {
 		t.Errorf("status %d %s, want %d without the application", r.status, r.body, d.noToken)
 	}
-	if !strings.Contains(w.velocity.log(t), cmp.Or(d.stranger, "The gateway has not proved who it is")) {
+	if !strings.Contains(w.velocity.log(t), cmp.Or(d.stranger, "The gateway has not proved its identity")) {
 		t.Errorf("the log does not say why:\n%s", w.velocity.log(t))
 	}
 }

@@ -147,7 +147,7 @@ func TestFreeRADIUSRejectsWithTokenUnknownToVelocityd(t *testing.T) {
 	if got := startFreeRADIUS(t, away(t, w.address)).login(t, "alice", right); got != "Access-Reject" {
 		t.Errorf("%s, want Access-Reject", got)
 	}
-	if !strings.Contains(w.velocity.log(t), "The gateway has not proved who it is") {
+	if !strings.Contains(w.velocity.log(t), "The gateway has not proved its identity") {
 		t.Errorf("the log does not say why:\n%s", w.velocity.log(t))
 	}
 }

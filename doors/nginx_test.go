@@ -54,8 +54,8 @@ func TestNginxGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	door{start: startNginx, login: basic, away: 500, slow: 500, busy: 500, noToken: 500, opens: true}.prove(t)
 }
 
-// TestGatewayWithoutBodiesCountsLoginFormAddresses is as much as nginx and Caddy can do for a form: whatever name is in
-// it, the address counts.
+// TestGatewayWithoutBodiesCountsLoginFormAddresses is as much as nginx and Caddy can do for a form: whichever name is
+// in it, the address counts.
 func TestGatewayWithoutBodiesCountsLoginFormAddresses(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T, *world, ...string) string{

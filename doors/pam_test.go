@@ -90,7 +90,7 @@ func newHost(t *testing.T, w *world, replace ...string) host {
 	return h
 }
 
-// write writes a file that others than root cannot write, whatever the umask.
+// write writes a file that others than root cannot write, with any umask.
 func (h host) write(t *testing.T, path, text string) {
 	t.Helper()
 	mode := os.FileMode(0o644)

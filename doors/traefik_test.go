@@ -20,7 +20,7 @@ func startTraefik(t *testing.T, w *world, replace ...string) string {
 }
 
 // TestTraefikGuardsUsersOfALoginForm has the application report by the id of the txn: Traefik makes no id of the
-// attempt. It can send no token, so velocityd knows it by a client certificate or, here, asks nobody who he is.
+// attempt. It can send no token, so velocityd knows it by a client certificate or, here, needs no credential.
 func TestTraefikGuardsUsersOfALoginForm(t *testing.T) {
 	t.Parallel()
 	byTxn := func(w *world) func(*http.Request, string) error { return w.reportTxn }

@@ -38,7 +38,7 @@ const printedToken = "vel_000000000000000000000000000000000000"
 type world struct {
 	db       *enginetest.Database
 	app      *application
-	velocity *process // nil where the address is nobody's
+	velocity *process // nil where no program has the address
 	address  string   // of velocityd
 	grpc     string   // its address over gRPC
 	token    string

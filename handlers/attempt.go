@@ -64,8 +64,8 @@ func attemptID(header http.Header, inBody string) (string, error) {
 	return inHeader, nil
 }
 
-// unquoted returns what a structured field's string holds, or a bare token as it
-// is: that is how most callers write the header.
+// unquoted returns the text of a structured field's string, or a bare token as it is: that is how most callers write
+// the header.
 func unquoted(value string) (text string, ok bool) {
 	if !strings.HasPrefix(value, `"`) {
 		return value, !strings.ContainsFunc(value, notTokenChar)

@@ -24,7 +24,7 @@ const (
 	paramBy      = "by"
 )
 
-// listAudit answers GET /v1/audit with one page. A caller who is bound to zones gets the entries of these zones alone,
+// listAudit answers GET /v1/audit with one page. A caller that is bound to zones gets the entries of these zones alone,
 // and so none about tokens and webhooks.
 func (s *server) listAudit(x *exchange) error {
 	query, err := decodeAudit(x.Request().URL.RawQuery)

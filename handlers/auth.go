@@ -8,12 +8,11 @@ import (
 	"velocityd/service/access"
 )
 
-// Auth says whose requests are answered. The zero value answers everybody.
+// Auth says which callers are answered. The zero value answers all of them.
 type Auth struct {
 	admission.Admission
-	// TrustedProxies are believed when they say from which address a request comes, by X-Forwarded-For or
-	// Forwarded, and on whose behalf, by X-Forwarded-User. Nil means this machine if nobody is asked who he is, and
-	// otherwise none.
+	// TrustedProxies may say from which address a request comes, by X-Forwarded-For or Forwarded, and for which user, by
+	// X-Forwarded-User. Nil means this machine in an open service, and otherwise none.
 	TrustedProxies admission.Proxies
 }
 
@@ -27,12 +26,12 @@ func (a Auth) Proxies() admission.Proxies {
 
 // need is the demand of a route on its caller.
 type need struct {
-	isOpen   bool           // nothing: it is answered to everybody
-	anyOf    []access.Scope // one of these scopes; none means any credential that holds
+	isOpen   bool           // no credential is needed
+	anyOf    []access.Scope // one of these scopes; none means any valid credential
 	allZones bool           // that hold in all zones, because the answer shows all
 }
 
-// oneOf is the need of one of some scopes, or with none, of any credential that holds.
+// oneOf is the need of one of some scopes, or with none, of any valid credential.
 func oneOf(scopes ...access.Scope) need { return need{anyOf: scopes} }
 
 // everywhere is the need of a scope that holds in all zones.
@@ -41,15 +40,15 @@ func everywhere(scope access.Scope) need { return need{anyOf: []access.Scope{sco
 // endpoint is a method and the template of a path.
 type endpoint struct{ method, path string }
 
-// identify finds out who sends the request. The errors are those of Admission.Identify.
+// identify returns the caller of the request. The errors are those of Admission.Identify.
 func (s *server) identify(x *exchange) (access.Caller, error) {
 	digest, given := credentialOf(x)
 	return s.Auth.Identify(x.Request().Context(), digest, given)
 }
 
-// authorize refuses a request whose caller may not use its route. It reads no body. A
-// caller who is not known gets the same answer on every path that is not open, whether or
-// not there is a route. Handlers look at the zones that a request names.
+// authorize refuses a request whose caller may not use its route. It reads no body. An unknown caller gets the same
+// answer on every path that is not open, whether or not there is a route. Handlers look at the zones that a request
+// names.
 func (s *server) authorize(x *exchange) (err error) {
 	method := x.Request().Method
 	if isOfGateways(x.Path()) {
@@ -76,9 +75,8 @@ const (
 	fieldAuthenticate  = "Www-Authenticate"
 )
 
-// challenge names the scheme by which a caller may prove who he is. Basic is accepted and not named: a
-// browser that is told of it asks for a password, and then sends it along with requests
-// that other sites make it send.
+// challenge names the scheme of credentials. Basic is accepted and not named: a browser that is told of it asks for a
+// password, and then sends it along with requests that other sites make it send.
 const challenge = `Bearer realm="velocityd"`
 
 // credentialOf returns the digest of the request's credential. given is false if it has none that could be one of ours.
@@ -95,7 +93,7 @@ func credentialOf(x *exchange) (digest access.Digest, given bool) {
 // pathCaller is the path of showCaller.
 const pathCaller = "/v1/caller"
 
-// showCaller answers GET /v1/caller: who the service believes the caller to be.
+// showCaller answers GET /v1/caller with the caller as the service knows it.
 func (s *server) showCaller(x *exchange) error {
 	principal, err := s.principal(x)
 	if err != nil {

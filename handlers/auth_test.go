@@ -16,7 +16,7 @@ import (
 	"velocityd/tools/servicetest"
 )
 
-// guarded is a service whose callers must prove who they are.
+// guarded is a service whose callers need a credential.
 type guarded struct {
 	*running
 	credentials *servicetest.Credentials

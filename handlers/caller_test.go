@@ -21,7 +21,7 @@ import (
 type unread struct{ t *testing.T }
 
 func (u unread) Read([]byte) (int, error) {
-	u.t.Error("the body of a caller who is not known was read")
+	u.t.Error("the body of an unknown caller was read")
 	return 0, io.EOF
 }
 
@@ -115,7 +115,7 @@ func TestThePrincipalIsTheCallersName(t *testing.T) {
 		user    string
 		want    string
 	}{
-		"nobody forwards":      {[]netip.Prefix{elsewhere, here}, "", "dba"},
+		"no proxy forwards":    {[]netip.Prefix{elsewhere, here}, "", "dba"},
 		"no proxy is trusted":  {nil, "root", "dba"},
 		"another is trusted":   {[]netip.Prefix{elsewhere}, "root", "dba"},
 		"ignored if malformed": {[]netip.Prefix{elsewhere}, "a\tb", "dba"},

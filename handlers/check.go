@@ -114,8 +114,8 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 	return decisions, s.callError(err)
 }
 
-// callError returns err if a whole call may fail with it, whatever was asked in it. Any other
-// error becomes an internal fault: the caller must not see its text, unless it is in this process.
+// callError returns err if a whole call may fail with it. Any other error becomes an internal fault: the caller must
+// not see its text, unless it is in this process.
 func (s *server) callError(err error) error {
 	isOfWhole := errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) ||
 		errors.Is(err, service.ErrForbidden)

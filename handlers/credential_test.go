@@ -75,15 +75,15 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 		header string
 		status int
 	}{
-		"registered":                   {verified(named("auth-1", "Example"), named("ca", "Example")), "", 200},
-		"and the user's credentials":   {verified(named("auth-1", "Example")), "Basic YWxpY2U6c2VjcmV0", 200},
-		"and a token, which wins":      {verified(named("auth-1", "Example")), "Bearer " + token.Reveal(), 403},
-		"and a token that nobody made": {verified(named("auth-1", "Example")), "Bearer " + access.NewToken().Reveal(), 401},
-		"another name":                 {verified(named("auth-2", "Example")), "", 401},
-		"another organization":         {verified(named("auth-1", "Mallory")), "", 401},
-		"name with the organization":   {verified(named("auth-1,O=Example", "")), "", 401},
-		"another name before it":       {verified(of(slices.Insert(slices.Clone(registered), 1, another[0]))), "", 401},
-		"in another order":             {verified(of(pkix.RDNSequence{registered[1], registered[0]})), "", 401},
+		"registered":                      {verified(named("auth-1", "Example"), named("ca", "Example")), "", 200},
+		"and the user's credentials":      {verified(named("auth-1", "Example")), "Basic YWxpY2U6c2VjcmV0", 200},
+		"and a token, which wins":         {verified(named("auth-1", "Example")), "Bearer " + token.Reveal(), 403},
+		"and a token that was never made": {verified(named("auth-1", "Example")), "Bearer " + access.NewToken().Reveal(), 401},
+		"another name":                    {verified(named("auth-2", "Example")), "", 401},
+		"another organization":            {verified(named("auth-1", "Mallory")), "", 401},
+		"name with the organization":      {verified(named("auth-1,O=Example", "")), "", 401},
+		"another name before it":          {verified(of(slices.Insert(slices.Clone(registered), 1, another[0]))), "", 401},
+		"in another order":                {verified(of(pkix.RDNSequence{registered[1], registered[0]})), "", 401},
 		"no subject that can be read": {verified(&x509.Certificate{Subject: pkix.Name{
 			CommonName:   "auth-1",
 			Organization: []string{"Example"},
@@ -109,8 +109,8 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	}
 }
 
-// FuzzCredential holds that a request is somebody's only if it has the whole text of his
-// token, plain or as the password of Basic.
+// FuzzCredential holds that a request is a caller's only if it has the whole text of its token, plain or as the
+// password of Basic.
 func FuzzCredential(f *testing.F) {
 	token := access.NewToken().Reveal()
 	for _, seed := range []string{

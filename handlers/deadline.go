@@ -37,8 +37,8 @@ func (s *server) timeout(usual time.Duration) time.Duration {
 	return usual
 }
 
-// show answers with that which find finds, with the deadline of look-ups. absent is the text for a store that does not
-// find it, or "" for one that always does.
+// show answers with the result of find, with the deadline of look-ups. absent is the text where the store finds
+// nothing, or "" if it always finds something.
 func (s *server) show(x *exchange, absent string, find func(ctx context.Context) (answer any, err error)) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		answer, err := find(ctx)

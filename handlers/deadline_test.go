@@ -95,7 +95,7 @@ func TestChangesAreCompletedWhenTheirCallerGoesAway(t *testing.T) {
 		}
 		store.deadline = time.Time{}
 		if status := ask(); status != http.StatusServiceUnavailable || !store.deadline.IsZero() {
-			t.Errorf("%s %s: begun for a caller who had left: %d", change.method, change.path, status)
+			t.Errorf("%s %s: begun for a caller that had left: %d", change.method, change.path, status)
 		}
 	}
 }

@@ -42,7 +42,7 @@ type exchange struct {
 	echo.Context
 	id        string
 	caller    admission.Caller
-	template  string // of the path by a door; "" if none has answered
+	template  string // of the path by a mounted handler; "" if none has answered
 	asked     admission.Request
 	attrs     []slog.Attr // attributes of the log line that the handler has added
 	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot

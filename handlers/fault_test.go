@@ -20,9 +20,8 @@ import (
 // faultPause is the least time between two lines about the same fault.
 const faultPause = time.Second
 
-// faulty answers checks and look-ups of zones with errors, without a network, so
-// that it can be asked inside a synctest bubble. Nobody sleeps there: time passes
-// when everybody waits.
+// faulty answers checks and look-ups of zones with errors, without a network, so that it can be asked inside a synctest
+// bubble. No goroutine sleeps there: time passes when all of them wait.
 type faulty struct {
 	http.Handler
 	log *logLines

@@ -24,12 +24,13 @@ const (
 	fieldLastEventID = "Last-Event-Id"
 	// followPause is the time between two looks at the history, and at the credentials of followers.
 	followPause = time.Second
-	// heartbeat is the time after which a follower is told his position if nothing else has come.
+	// heartbeat is the time after which a follower is told its position if no item has come.
 	heartbeat = 10 * time.Second
 )
 
 // followTxns answers GET /v1/txns/follow: with an event for each txn that is recorded from now on, or since the last
-// event that the caller had, until he goes, his credential ends, the service stops, or the history cannot be read.
+// event that the caller had, until the caller goes, its credential ends, the service stops, or the history cannot be
+// read.
 func (s *server) followTxns(x *exchange) error {
 	h, err := s.decodeFollow(x, followParams())
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *server) followTxns(x *exchange) error {
 		})
 }
 
-// decodeFollow reads the query of a caller who follows, with keys as they are recorded.
+// decodeFollow reads the query of a follower, with keys as they are recorded.
 func (s *server) decodeFollow(x *exchange, params []string) (h historyRequest, err error) {
 	if h, err = decodeHistory(x.Request().URL.RawQuery, params); err != nil {
 		return h, err
@@ -79,7 +80,7 @@ func follow[T any](
 	return sendEvents(s, w, steps, form)
 }
 
-// resume takes the position of a caller who had events before. It wins over that in the address, because browsers ask
+// resume takes the position of a caller that had events before. It wins over that in the address, because browsers ask
 // again with the first address.
 func (h *historyRequest) resume(header http.Header) (err error) {
 	given := header[fieldLastEventID]
@@ -120,8 +121,8 @@ func sendEvents[T any](
 		}
 		if time.Since(last) > heartbeat || len(step.Items) > 0 {
 			last = time.Now()
-			// A heartbeat is no event for the caller's program. One whose filter lets few txns pass does not begin far behind
-			// when he asks again.
+			// A heartbeat is no event for the caller's program. A caller whose filter lets few txns pass does not begin far
+			// behind when it asks again.
 			fmt.Fprintf(&part, ": alive\nid: %d\n\n", step.Position)
 		}
 		if part.Len() > 0 && w.send(part.Bytes()) != nil {
@@ -134,7 +135,7 @@ func sendEvents[T any](
 	return nil
 }
 
-// recheckCaller returns an error if the credential of a caller does not hold any more, or not as it did.
+// recheckCaller returns an error if the credential of a caller has ended, or has other rights than before.
 func (s *server) recheckCaller(x *exchange) error {
 	if s.Auth.IsOpen() {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"velocityd/service/memory"
 )
 
-// following is a caller who follows.
+// following is a follower.
 type following struct {
 	blocks chan string // the blocks of the stream, without the lines' ends; closed at its end
 }

@@ -23,7 +23,7 @@ const (
 	pathGate      = "/v1/gate"
 	pathNamed     = "/gate/:name"
 	pathBelowName = "/gate/:name/*"
-	// pathGateOutcome is no gate: its answer lets nobody pass.
+	// pathGateOutcome is no gate: no attempt passes by its answer.
 	pathGateOutcome = "/gate/:name/outcome"
 )
 

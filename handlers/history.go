@@ -18,7 +18,7 @@ const (
 	formJSON   = "json"
 	formNDJSON = "ndjson"
 	formCSV    = "csv"
-	// formCommand is what the audit says of an export by a command over a DSN, which writes the form itself.
+	// formCommand is the format, in the audit, of an export by a command over a DSN, which writes the form itself.
 	formCommand = "command"
 )
 
@@ -55,7 +55,7 @@ func (h historyRequest) formFor(header http.Header) string {
 	return formJSON
 }
 
-// historyQuery returns the query of a request, with the key as it is recorded. A caller who is bound to zones asks
+// historyQuery returns the query of a request, with the key as it is recorded. A caller that is bound to zones asks
 // about these. It adds the zones that the request names to the log line.
 func (s *server) historyQuery(x *exchange, h historyRequest) (service.HistoryQuery, error) {
 	query := h.HistoryQuery
@@ -124,8 +124,8 @@ func (s *server) listChecks(x *exchange) error {
 	})
 }
 
-// hideAttempts removes the attempt ids that a caller who is bound to zones does not know: their checks may have other
-// zones, whose secret the ids are, too.
+// hideAttempts removes the attempt ids that a caller which is bound to zones does not know: their checks may have other
+// zones, and the ids are secrets of the callers there, too.
 func (x *exchange) hideAttempts(txns []service.Txn, known string) {
 	for i := range txns {
 		if x.caller.IsBound() && txns[i].AttemptID != known {

@@ -117,7 +117,7 @@ func TestBoundCallerSeesHistoryOfItsZonesAlone(t *testing.T) {
 	headers, unbound := g.as("shop", []int64{1}, access.ScopeHistory), g.as("dba", nil, access.ScopeHistory)
 	got := g.ask(t, "GET", "/v1/txns", "", headers...).page(t)
 	if keysOf(got.Txns) != "c b a" || got.Txns[1].ZoneID != 1 || got.Txns[2].ZoneID != 1 || got.Txns[0].AttemptID != "" {
-		t.Errorf("he sees %+v", got.Txns)
+		t.Errorf("the caller sees %+v", got.Txns)
 	}
 	for _, path := range []string{
 		"/v1/txns?zone=2", "/v1/txns?zone=1&zone=2", "/v1/txns?zone=2&format=csv",
@@ -131,10 +131,10 @@ func TestBoundCallerSeesHistoryOfItsZonesAlone(t *testing.T) {
 	}
 	if got := g.ask(t, "GET", "/v1/txns?attempt_id=known", "", headers...).page(t); len(got.Txns) != 1 ||
 		got.Txns[0].AttemptID == "" {
-		t.Errorf("of an attempt that he knows he sees %+v", got.Txns)
+		t.Errorf("of an attempt that it knows the caller sees %+v", got.Txns)
 	}
 	lines := strings.Split(strings.TrimSpace(g.ask(t, "GET", "/v1/txns?format=ndjson", "", headers...).body), "\n")
 	if len(lines) != 3 || slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "attempt_id") }) {
-		t.Errorf("he exports %s", lines)
+		t.Errorf("the caller exports %s", lines)
 	}
 }

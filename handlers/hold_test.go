@@ -155,7 +155,7 @@ func TestAnswersCountUntilTheyAreTaken(t *testing.T) {
 		defer pipes.end()
 		near := pipes.dial()
 		handlerstest.MustWrite(t, near, handlerstest.Asks("/v1/checks", body))
-		synctest.Wait() // now the answer is written to nobody
+		synctest.Wait() // now the answer is written to a caller that has gone
 		answer := service.MaxChecks * len(`{"decision":{"blocked":false,"would_block":false,"retry_after":0,"buckets":[]}},`)
 		if held := s.bodies.Taken(); held < answer {
 			t.Errorf("%d bytes are held, and the answer has more than %d", held, answer)

@@ -15,9 +15,9 @@ import (
 // maxLoggedMethod bounds the method in the log, which can be any word of the caller's.
 const maxLoggedMethod = 16
 
-// log writes a line of the access log, if that is on, and has faults of the service
-// logged, which the log of faults may count only. No line holds a bucket key, a query, or a
-// raw path. answer is the problem that the caller was told if err is not nil.
+// log writes a line of the access log, if that is on, and has faults of the service logged, which the log of faults may
+// count only. No line holds a bucket key, a query, or a raw path. answer is the problem that the caller got if err is
+// not nil.
 func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err error) {
 	if s.AccessLog {
 		s.logAccess(x, took, answer, err)
@@ -58,8 +58,8 @@ func faultOf(err error) admission.Fault {
 	return f
 }
 
-// isDenied reports whether a code says that the caller's credential or origin is refused. A door's question is not
-// denied by it: the door decides what becomes of its own caller.
+// isDenied reports whether a code says that the caller's credential or origin is refused. A request of a mounted
+// handler is not denied by it: that handler answers its own caller.
 func (x *exchange) isDenied(code string) bool {
 	switch code {
 	case "unauthenticated", "missing_scope", "foreign_origin":
@@ -73,7 +73,8 @@ func (x *exchange) isCall() bool {
 	return x.isCheck() || x.Path() == pathGateOutcome || x.isPost(pathOutcomes) || x.isPost(pathOutcome)
 }
 
-// isCheck reports whether the request is one for checks, or one to a door, which says itself what it refuses.
+// isCheck reports whether the request is one for checks, or was answered by a mounted handler, which logs its own
+// refusals.
 func (x *exchange) isCheck() bool {
 	return x.template != "" || x.isPost(pathCheck) || x.isPost(pathChecks) || x.isPost(pathJSON) || isGate(x.Path())
 }
@@ -82,8 +83,8 @@ func (x *exchange) isPost(path string) bool {
 	return x.Path() == path && x.Request().Method == http.MethodPost
 }
 
-// routeMethod returns the method of the request, or "" for one that no route has: a caller who makes
-// up methods makes no new faults by them.
+// routeMethod returns the method of the request, or "" for one that no route has: a caller that makes up methods makes
+// no new faults by them.
 func (x *exchange) routeMethod() string {
 	switch method := x.Request().Method; method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete:
@@ -132,9 +133,10 @@ type Observed struct {
 	Route  string
 	Status int
 	// Refused is the code of the problem if the request was refused for its credential or its origin, or was to ask for
-	// checks and was refused before Options.Limiter saw any of them, or was refused by a door; otherwise it is empty.
+	// checks and was refused before Options.Limiter saw any of them, or was refused by a mounted handler; otherwise it is
+	// empty.
 	Refused string
-	// Err is the error that the answer tells, as a store returned it, or nil. It may quote the engine.
+	// Err is the error behind the answer, as a store returned it, or nil. It may quote the engine.
 	Err error
 }
 

@@ -137,7 +137,7 @@ func TestCallerWhoLeftIsNoErrorOfOurs(t *testing.T) {
 	handler := New(Options{
 		Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
 		Limiter: service.NewLimiter(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
-			return nil, errors.New("asked for nobody")
+			return nil, errors.New("asked without a caller")
 		}), service.LimiterOptions{Timeout: time.Minute}),
 	})
 	ctx, leave := context.WithCancel(t.Context())

@@ -16,35 +16,35 @@ type API struct {
 }
 
 // ServeHTTP implements http.Handler.
-func (i *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { i.echo.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHTTP(w, r) }
 
-// Mount lets a door answer one path, or all below it if it ends with a slash: an interface of another protocol or for
-// people. The door finds out by itself who asks, by asking this interface in process. Its requests are logged and
-// counted as those of routes, and so are its refusals, of which it tells the admission.Note of the request. It must be
-// called before anything is served.
-func (i *API) Mount(path string, door http.Handler) {
+// Mount serves one path by another handler, or all below it if it ends with a slash: another protocol, or pages. That
+// handler identifies its callers by calling this API in process. Its requests are logged and counted as those of routes,
+// and so are its refusals, which it writes into the admission.LogEntry of the request. Mount must be called before any
+// request is served.
+func (a *API) Mount(path string, handler http.Handler) {
 	if strings.HasSuffix(path, "/") {
 		path += "*"
 	}
-	i.server.mounted[path] = true
-	i.echo.Any(path, echoHandler(func(x *exchange) error { return x.serveMounted(door) }))
+	a.server.mounted[path] = true
+	a.echo.Any(path, echoHandler(func(x *exchange) error { return x.serveMounted(handler) }))
 }
 
-// serveMounted has a door answer the request. It returns why the door refused it, unless a question of the door has
-// told that.
-func (x *exchange) serveMounted(door http.Handler) (err error) {
+// serveMounted answers the request by a mounted handler. It returns the error of a refusal, unless a call of that
+// handler has logged it.
+func (x *exchange) serveMounted(handler http.Handler) (err error) {
 	ctx, entry := admission.WithLogEntry(x.Request().Context())
-	asked := x.Request().WithContext(ctx)
-	asked.Header.Set(fieldRequestID, x.id) // of its questions, too
-	door.ServeHTTP(x.Response(), asked)
-	if _, template, _ := strings.Cut(asked.Pattern, "/"); template != "" {
+	request := x.Request().WithContext(ctx)
+	request.Header.Set(fieldRequestID, x.id) // of the calls of the handler, too
+	handler.ServeHTTP(x.Response(), request)
+	if _, template, _ := strings.Cut(request.Pattern, "/"); template != "" {
 		x.template = "/" + strings.TrimSuffix(template, "{$}") // the end of a pattern of net/http
 	}
 	x.caller.Caller, err = entry.Result()
 	return err
 }
 
-// route returns the template of the request's path, which a door may know in more detail than the router.
+// route returns the template of the request's path. A mounted handler may know it in more detail than the router.
 func (x *exchange) route() string {
 	if x.template != "" {
 		return x.template

@@ -65,14 +65,14 @@ type Options struct {
 	Limiter service.Checker
 	Reader  Reader
 	Writer  Writer
-	// Exports records who exports the history.
+	// Exports records the exports of the history.
 	Exports service.ExportNoter
-	// Webhooks keeps who gets events.
+	// Webhooks keeps the receivers of events.
 	Webhooks webhook.Store
 	// Admits returns the reason, as its error, if this service never calls a webhook at a URL. Nil means that it may call
 	// all, or calls none.
 	Admits func(url string) (isAllowed bool, err error)
-	// Retention tells what one instance among all does again and again.
+	// Retention tells of the work that one instance among all repeats.
 	Retention service.RetentionReader
 	// Registry lists and ends the credentials of callers.
 	Registry access.Registry
@@ -98,8 +98,7 @@ type Options struct {
 	AccessLog bool
 	// Metrics answers GET /metrics. Nil means that there is no such path.
 	Metrics http.Handler
-	// Observe is called for each request when it has been answered, after its log line. Nil
-	// means that nobody wants to know.
+	// Observe is called for each request when it has been answered, after its log line. Nil means no call.
 	Observe func(ctx context.Context, request Observed)
 	// AllowedHosts are the names of the service that requests without TLS may have in
 	// their Host header, without a port, besides localhost, addresses and names without
@@ -116,11 +115,11 @@ type Options struct {
 	Gates Gates
 	// RateLimits answers /json. Nil means that there is no such path, and no /healthcheck.
 	RateLimits RateLimits
-	// Auth says whose requests are answered. The zero value answers everybody.
+	// Auth says which callers are answered. The zero value answers all of them.
 	Auth Auth
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Checks have the deadline of the Limiter.
 	WriteTimeout time.Duration
-	// InProcess is set for the only caller of an interface, a program in this process: see inside.Direct. Changes and
+	// InProcess is set for the only caller of an interface, a program in this process: see client/inprocess. Changes and
 	// reports end with the caller's context alone, look-ups and pages of streams have 30 seconds, and Observed has errors
 	// as the stores returned them.
 	InProcess bool

@@ -12,9 +12,8 @@ import (
 	"velocityd/service"
 )
 
-// origins refuses requests that a web page of another origin can make the browser of its
-// reader send. Such a page can reach all that the browser can reach, a service on loopback
-// included, and need not be let in by anybody.
+// origins refuses requests that a web page of another origin can make the browser of its reader send. Such a page
+// reaches all that the browser reaches, a service on loopback included.
 type origins struct {
 	pages *http.CrossOriginProtection
 	hosts map[string]bool // in small letters; nil allows all
@@ -31,11 +30,10 @@ func newOrigins(allowedHosts []string) origins {
 	return o
 }
 
-// check returns an error of kind api.ErrForeignOrigin for a request that changes
-// something and that the page of another origin has made, by Sec-Fetch-Site and Origin;
-// and for a request without TLS whose Host is not a name of this service: somebody may
-// have made a name of his own resolve to this address, so that his page is of the same
-// origin. With TLS, the browser holds the name against the certificate.
+// check returns an error of kind api.ErrForeignOrigin for a request that changes something and that the page of another
+// origin has made, by Sec-Fetch-Site and Origin; and for a request without TLS whose Host is not a name of this
+// service: an attacker may have made a name resolve to this address, so that the attacker's page is of the same origin.
+// With TLS, the browser holds the name against the certificate.
 func (o *origins) check(r *http.Request) error {
 	if ofBrowser(r) && o.pages.Check(r) != nil {
 		return problem.New(api.ErrForeignOrigin,
@@ -45,7 +43,7 @@ func (o *origins) check(r *http.Request) error {
 	return o.checkHost(r)
 }
 
-// checkGate is check for a request of a gateway, which passes on the headers of an end user's browser: his request may
+// checkGate is check for a request of a gateway, which passes on the headers of an end user's browser: that request may
 // well come from the page of another origin. So a request of a browser must have a header that no page can send unless
 // it asks before (a preflight, which is not answered). If callers need no credential, the Host is looked at, too: a
 // page of a foreign name that leads here could send all headers.
@@ -83,9 +81,9 @@ func (o *origins) checkHost(r *http.Request) error {
 			"--allowed-hosts where the service is started.")
 }
 
-// allows reports whether host, with or without a port, can be trusted to be a name of
-// this service. An address can, and a name without a dot: nobody but who runs the
-// network gives it a meaning. So can no host at all, because browsers always send one.
+// allows reports whether host, with or without a port, can be trusted to be a name of this service. An address can, and
+// a name without a dot, which only the network's administrators can define. So can no host at all, because browsers
+// always send one.
 func (o *origins) allows(host string) bool {
 	if host == "" {
 		return true
@@ -104,9 +102,9 @@ func (o *origins) allows(host string) bool {
 	return !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || o.hosts[name]
 }
 
-// admit refuses a request that comes from a web page of another origin, on a
-// connection too many, or from a caller who may not use the route. Requests that show and
-// change nothing are admitted in any case: a service at its caps is alive. A door admits its own callers.
+// admit refuses a request that comes from a web page of another origin, on a connection too many, or from a caller that
+// may not use the route. Requests that show and change nothing are admitted in any case: a service at its caps is
+// alive. A mounted handler admits its own callers.
 func (s *server) admit(x *exchange) error {
 	connection := wire.ConnectionOf(x.Request())
 	if connection.IsExcess {

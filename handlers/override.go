@@ -159,7 +159,7 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 	}
 	wanted, err = request.override(zoneID, rule)
 	if !s.Auth.IsOpen() {
-		wanted.CreatedBy = "" // it is the caller, who has proved who he is
+		wanted.CreatedBy = "" // it is the name of the credential
 	}
 	return wanted, err
 }
@@ -212,8 +212,7 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	return o, problem.PointAtField(o.Validate())
 }
 
-// limits refuses an override whose action is limit without a rate, and one of another action with what belongs to
-// limits.
+// limits refuses an override whose action is limit without a rate, and one of another action with a member of limits.
 func (r overrideRequest) limits() error {
 	switch limit := *r.Action == service.OverrideLimit; {
 	case limit && r.Rate == nil:

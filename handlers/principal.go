@@ -21,9 +21,8 @@ const (
 	fieldForwarded    = "Forwarded"
 )
 
-// principal returns on whose behalf a change is made, for the record, or "" if that is not
-// known. It is the caller's name, or the user whom a trusted proxy names, or both: "user via
-// caller".
+// principal returns the name under which a change is recorded, or "" if none is known. It is the caller's name, or the
+// user whom a trusted proxy names, or both: "user via caller".
 func (s *server) principal(x *exchange) (string, error) {
 	name := x.caller.Name
 	if !s.Auth.TrustedProxies.Trust(peerOf(x.Request())) {
@@ -61,12 +60,12 @@ func (s *server) client(r *http.Request) (netip.Addr, error) {
 	return client, nil
 }
 
-// shareKeyOf names the caller whose share of places a request takes: his credential, or where nobody is asked who he
-// is, his address. It stays the same until the request has ended.
+// shareKeyOf names the caller whose share of a bound a request takes: the credential, or in an open service the
+// address. It stays the same until the request has ended.
 func (s *server) shareKeyOf(x *exchange) string {
 	if x.shareKey == "" {
 		client, err := s.client(x.Request())
-		if err != nil { // those who have led to different addresses count for the peer
+		if err != nil { // a request whose headers lead to different addresses counts for the peer
 			client = peerOf(x.Request())
 		}
 		x.shareKey = cmp.Or(x.caller.Name, wire.NetworkOf(client).String())

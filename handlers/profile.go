@@ -2,7 +2,7 @@ package handlers
 
 import (
 	"context"
-	"net/http/pprof" // also registers with http.DefaultServeMux, which nobody serves
+	"net/http/pprof" // also registers with http.DefaultServeMux, which is not served
 	named "runtime/pprof"
 
 	"github.com/labstack/echo/v4"

@@ -13,8 +13,7 @@ import (
 	"velocityd/service/memory"
 )
 
-// If every check is refused, nobody is limited and nobody may be able to log in. Whoever looks at the
-// log must see it, and which zones it is about.
+// If every check is refused, no user is limited or none can log in. The log must show that, with the zones.
 func TestRefusedChecksLogTheirZonesOnceASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,12 +10,12 @@ import (
 	"velocityd/api"
 )
 
-// welcomePage is what a browser shows at the service's address.
+// welcomePage is the page at the service's address.
 //
 //go:embed root.html
 var welcomePage []byte
 
-// welcomeText is what other callers get there.
+// welcomeText is the answer there to other callers than browsers.
 //
 //go:embed root.txt
 var welcomeText []byte
@@ -33,7 +33,7 @@ const (
 	fieldVary   = "Vary"
 )
 
-// welcome answers GET / with what the service is and where its description is.
+// welcome answers GET / with a few lines about the service, and the place of its description.
 func (s *server) welcome(x *exchange) error {
 	x.set(fieldPolicy, welcomePolicy)
 	x.set(fieldVary, "Accept")

@@ -8,8 +8,7 @@ import (
 	"velocityd/service/access"
 )
 
-// routeCalls routes the paths for those who ask for decisions, and those that show nothing of
-// zones, buckets and txns.
+// routeCalls routes the paths of checks and reports, and those that show nothing of zones, buckets and txns.
 func (s *server) routeCalls(e *echo.Echo) {
 	open, check, report := need{isOpen: true}, oneOf(access.ScopeCheck), oneOf(access.ScopeReport)
 	s.route(e, "POST", pathCheck, check, s.postCheck)
@@ -33,11 +32,11 @@ func (s *server) routeCalls(e *echo.Echo) {
 	}
 }
 
-// routeRecords routes the paths for those who look after the service.
+// routeRecords routes the paths for operators and analysts.
 //
 // Each scope of work in a zone allows reading its settings. The scopes check and report do not: login servers are the
 // most exposed. Overrides name people, so only the scope that edits them shows them. Recorded attempts name people,
-// too: the answers to a retry and to a report tell a login server what it needs of an attempt.
+// too: a login server needs no more of an attempt than the answers to a retry and to a report.
 func (s *server) routeRecords(e *echo.Echo) {
 	const (
 		zone      = "/v1/zones/:id"

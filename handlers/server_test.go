@@ -42,7 +42,7 @@ func (p *piped) dial() *handlerstest.Line {
 	return handlerstest.NewLine(caller)
 }
 
-// end ends the server. For a while net/http lingers with callers whom it has cut off.
+// end ends the server. For a while net/http lingers with callers that it has cut off.
 func (p *piped) end() {
 	close(p.pipes)
 	_ = p.server.Close()

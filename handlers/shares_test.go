@@ -37,7 +37,7 @@ func (g guarded) begin(t *testing.T, method, path, body string, headers []string
 	return response.StatusCode, string(told)
 }
 
-// TestOneCredentialKeepsNoOtherOut has a caller hold all that he gets, and then another one.
+// TestOneCredentialKeepsNoOtherOut has a caller hold all that it gets, and then another one.
 func TestOneCredentialKeepsNoOtherOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -116,7 +116,7 @@ func TestReportsOfTwoCredentialsRunSideBySide(t *testing.T) {
 	}
 }
 
-// TestSlowBodiesKeepNoOtherCredentialOut has a caller who sends many bodies, none to its end.
+// TestSlowBodiesKeepNoOtherCredentialOut has a caller that sends many bodies, none to its end.
 func TestSlowBodiesKeepNoOtherCredentialOut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -106,7 +106,7 @@ func TestLargeBodyWithoutSlotIsRefusedUnread(t *testing.T) {
 			t.Errorf("refused after %s, want %s", waited, slotTimeout)
 		}
 		if got := within.end(t); got != http.StatusOK {
-			t.Errorf("who had the slot was told %d", got)
+			t.Errorf("the caller with the slot got %d", got)
 		}
 	})
 }
@@ -279,7 +279,7 @@ func TestCallerAwaitingAnswerKeepsNoSlotFromOthers(t *testing.T) {
 			t.Errorf("another one got %d after %s, want 200 after %s", got, time.Since(began), slotHold)
 		}
 		if got, err := waits.Answer(); err != nil || got.Status != http.StatusOK {
-			t.Errorf("who waits got %+v %v", got, err)
+			t.Errorf("the waiting caller got %+v %v", got, err)
 		}
 	})
 }

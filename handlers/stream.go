@@ -49,13 +49,13 @@ type stream struct {
 	hasBegun bool
 }
 
-// refuseOldHTTP refuses a stream to a caller who could not tell one that broke off from a whole one.
+// refuseOldHTTP refuses a stream to a caller that could not tell one that broke off from a whole one.
 func refuseOldHTTP(r *http.Request) error {
 	if r.ProtoAtLeast(1, 1) {
 		return nil
 	}
-	return problem.Invalid("A stream needs HTTP/1.1 or newer: in HTTP/1.0 nobody can tell an answer that broke off from " +
-		"a whole one. A proxy in between may speak HTTP/1.0 (nginx does without proxy_http_version 1.1).")
+	return problem.Invalid("A stream needs HTTP/1.1 or newer: in HTTP/1.0 an answer that broke off looks like a whole " +
+		"one. A proxy in between may speak HTTP/1.0 (nginx does without proxy_http_version 1.1).")
 }
 
 func (w *stream) begin() {

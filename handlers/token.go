@@ -11,7 +11,7 @@ import (
 	"velocityd/service/access"
 )
 
-// Paths of tokens. To make one is for the command: a token that came over HTTP would be in whatever keeps answers.
+// Paths of tokens. Only the command makes tokens: over HTTP they would stay in caches and logs of answers.
 const (
 	pathTokens = "/v1/tokens"
 	pathToken  = pathTokens + "/:id"

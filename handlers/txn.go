@@ -45,7 +45,7 @@ func (s *server) explainTxn(x *exchange) error {
 	})
 }
 
-// lookUpTxn answers with that which find finds of the txn that the path names. To a caller who is bound to zones, a txn
+// lookUpTxn answers with the result of find for the txn that the path names. To a caller that is bound to zones, a txn
 // of a check with other zones does not exist.
 func (s *server) lookUpTxn(x *exchange, find func(ctx context.Context, id uint64) (service.Txn, any, error)) error {
 	id, err := pathTxn(x)

@@ -27,7 +27,7 @@ func (s *server) listWebhooks(x *exchange) error {
 	})
 }
 
-// addWebhook answers POST /v1/webhooks. Its answer has the secret, which nobody can read again.
+// addWebhook answers POST /v1/webhooks. Its answer has the secret, which cannot be read again.
 func (s *server) addWebhook(x *exchange) error {
 	var request api.WebhookRequest
 	if err := s.read(x, &request); err != nil {

@@ -57,7 +57,7 @@ func (s *server) putZone(x *exchange, id int64) error {
 	})
 	if err != nil {
 		return problem.ReplaceTexts(err, map[error]string{
-			service.ErrConflict: "The zone was written by somebody else at the same moment. Write it again.",
+			service.ErrConflict: "Another caller wrote the zone at the same moment. Write it again.",
 		})
 	}
 	if stored.Revision == 1 {

@@ -11,8 +11,8 @@ import (
 
 	"velocityd/cmd/velocityd/ask"
 	"velocityd/cmd/velocityd/shell"
-	"velocityd/db/prover"
 	"velocityd/db/session"
+	"velocityd/db/verify"
 	"velocityd/service"
 	"velocityd/service/proof"
 )
@@ -65,7 +65,7 @@ func (c *auditCmd) Run(ctx context.Context, p *shell.Process) error {
 	bar := newAuditBar(p.Stderr, shell.IsTerminal(p.Stderr))
 	defer bar.end()
 	options.Progress = bar.show
-	result, err := store.Prove(ctx, options, func(f proof.Finding) { c.print(p.Stdout, f) })
+	result, err := store.VerifyLimits(ctx, options, func(f proof.Finding) { c.print(p.Stdout, f) })
 	if err != nil {
 		return fmt.Errorf("the audit ended before its end, after %s and %s: %w", shell.Counted(int(result.Rows), "txn"),
 			shell.Counted(result.Findings, "finding"), err)
@@ -80,11 +80,11 @@ func (c *auditCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // options returns what is to be proven, or a shell.UsageError.
-func (c *auditCmd) options() (o prover.Options, err error) {
+func (c *auditCmd) options() (o verify.Options, err error) {
 	if c.Findings < 1 {
 		return o, shell.Usagef("--findings must be 1 or more; it is %d", c.Findings)
 	}
-	o = prover.Options{Findings: c.Findings, Places: proof.DefaultPlaces}
+	o = verify.Options{Findings: c.Findings, Places: proof.DefaultPlaces}
 	o.Since, _, err = shell.ParseInterval(c.Since, "", time.Now())
 	return o, err
 }
@@ -120,7 +120,7 @@ type summaryJSON struct {
 }
 
 // summarize prints how much was proven.
-func (c *auditCmd) summarize(w io.Writer, r prover.Result) error {
+func (c *auditCmd) summarize(w io.Writer, r verify.Result) error {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(summaryJSON{
 			r.Rows, r.Unknown, r.Checked, r.Hours, r.Readings, r.Findings, r.IsCut, service.At(r.Until),
@@ -156,7 +156,7 @@ func newAuditBar(terminal io.Writer, visible bool) auditBar {
 }
 
 // show moves the bar. A further reading begins anew.
-func (b auditBar) show(p prover.Progress) {
+func (b auditBar) show(p verify.Progress) {
 	text := fmt.Sprintf("%d txns, at %s", p.Rows, p.At.UTC().Format(time.DateTime))
 	if p.Parts > 0 {
 		text += fmt.Sprintf(", %s left", shell.Counted(p.Parts, "reading"))

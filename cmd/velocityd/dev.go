@@ -194,7 +194,7 @@ func (c *devCmd) fillDemo(ctx context.Context, p *shell.Process, base private.Da
 		return err
 	}
 	defer store.Close()
-	if err := store.Retention().Finish(ctx, func(retention.Run) {}); err != nil {
+	if err := store.RetentionRunner().Finish(ctx, func(retention.Run) {}); err != nil {
 		return fmt.Errorf("count the log-ins of the demo: %w", err)
 	}
 	fmt.Fprintf(p.Stdout, "Recorded a day of %d log-ins in %.1f s.\n", attempts, time.Since(begin).Seconds())

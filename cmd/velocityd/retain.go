@@ -47,10 +47,10 @@ func (c *retainCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	defer store.Close()
 	if c.DryRun {
-		return expect(ctx, p, store.Retention())
+		return expect(ctx, p, store.RetentionRunner())
 	}
 	failed := map[string]bool{}
-	err = store.Retention().Finish(ctx, func(run retention.Run) {
+	err = store.RetentionRunner().Finish(ctx, func(run retention.Run) {
 		line := fmt.Sprintf("%-18s %s in %s", run.Task, shell.Counted(int(run.Removed), "row"),
 			run.Took.Round(time.Millisecond))
 		switch {

@@ -154,8 +154,8 @@ func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 	}
 	take := func(context.Context, webhook.Webhook, string, event.Event) error { return nil }
 	for _, runner := range []*retention.Runner{
-		w.store.Retention(), w.store.Prompt(), w.store.Deliverer(refuse),
-		w.store.Deliverer(take),
+		w.store.RetentionRunner(), w.store.EventRunner(), w.store.WebhookRunner(refuse),
+		w.store.WebhookRunner(take),
 	} {
 		err := runner.Finish(t.Context(), func(run retention.Run) {
 			done = append(done, run.Task)
@@ -201,7 +201,7 @@ func TestTheServicesAccountMayDoEachOperation(t *testing.T) {
 			}
 		}
 		done, errs := w.work(t)
-		for _, name := range append(w.store.Retention().Names(), w.store.Prompt().Names()...) {
+		for _, name := range append(w.store.RetentionRunner().Names(), w.store.EventRunner().Names()...) {
 			if !slices.Contains(done, name) {
 				t.Errorf("task %s did not run", name)
 			}

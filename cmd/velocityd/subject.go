@@ -54,7 +54,7 @@ func (f subjectFlags) targets(ctx context.Context) (store *db.Store, targets []s
 	}
 	proving, cancel := context.WithTimeout(ctx, ask.LocalTimeout)
 	defer cancel()
-	if err = store.ProveKeys(proving, ring.Keys()); err == nil {
+	if err = store.CompareKeys(proving, ring.Keys()); err == nil {
 		targets, err = store.Subjects(subject.Options{}).Find(ctx, f.Key, f.Zone, ring)
 	}
 	switch {

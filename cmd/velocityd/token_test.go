@@ -174,7 +174,7 @@ func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 		code int
 		want string
 	}{
-		"none":                  {environment{}, "zone list", exitError, "prove who they are"},
+		"none":                  {environment{}, "zone list", exitError, "prove their identity"},
 		"a variable":            {environment{"VELOCITY_TOKEN": token}, "zone list", exitFine, "3600 s"},
 		"a file":                {environment{}, "zone list --token-file " + path(token+"\n"), exitFine, "3600 s"},
 		"a file, by a variable": {environment{"VELOCITY_TOKEN_FILE": path(token)}, "zone list", exitFine, "3600 s"},
@@ -183,7 +183,7 @@ func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 			"zone list --token-file " + path(token), exitFine,
 			"3600 s",
 		},
-		"an unknown one": {environment{"VELOCITY_TOKEN": other}, "zone list", exitError, "prove who they are"},
+		"an unknown one": {environment{"VELOCITY_TOKEN": other}, "zone list", exitError, "prove their identity"},
 		"no token": {
 			environment{"VELOCITY_TOKEN": other[:30]},
 			"zone list", exitUsage,

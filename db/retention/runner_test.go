@@ -37,11 +37,11 @@ func runnerOn(t *testing.T, dsn string, of engine.Engine, tasks ...retention.Tas
 	t.Helper()
 	o := session.Options{DSN: dsn, LockWait: time.Second, Engine: of}
 	database := session.NewDatabase(of)
-	one, err := session.Open(o, database, session.ForPool, 1)
+	one, err := session.Open(o, database, session.ForOthers, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := session.Open(o, database, session.ForPool, 1)
+	last, err := session.Open(o, database, session.ForOthers, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,17 +11,17 @@ import (
 // dialling is the key of the connection that a context is dialled for.
 type dialling struct{}
 
-// dialPool dials as the driver does, and notes the address.
-func dialPool(ctx context.Context, network, address string) (net.Conn, error) {
+// dialForOthers dials as the driver does, and notes the address.
+func dialForOthers(ctx context.Context, network, address string) (net.Conn, error) {
 	if s, ok := ctx.Value(dialling{}).(*Conn); ok {
 		s.address = address
 	}
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// dialLane dials as the driver does, and lets the connection keep its socket.
-func dialLane(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := dialPool(ctx, network, address)
+// dialForChecks dials as the driver does, and lets the connection keep its socket.
+func dialForChecks(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := dialForOthers(ctx, network, address)
 	if s, ok := ctx.Value(dialling{}).(*Conn); ok {
 		s.socket = conn
 	}
@@ -39,7 +39,7 @@ func (s *Conn) Within(ctx context.Context, do func(context.Context, *Conn) error
 	return err
 }
 
-// Bound gives a lane's connection the deadline of ctx until Unbound, and returns a context that does
+// Bound gives a connection for checks the deadline of ctx until Unbound, and returns a context that does
 // not end. The deadline is the socket's: for a context that ends the driver would wake a goroutine
 // twice for each packet. The connection does NOT see that ctx is cancelled earlier.
 func (s *Conn) Bound(ctx context.Context) (context.Context, error) {

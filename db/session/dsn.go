@@ -19,7 +19,7 @@ import (
 // password may stand in the wrong place.
 func CheckDSN(dsn string) error {
 	dsn, _ = cutVerifyCA(dsn) // see WithTLS
-	_, err := NewConnector(Options{DSN: dsn, LockWait: DefaultLockWait}, new(Database), ForPool)
+	_, err := NewConnector(Options{DSN: dsn, LockWait: DefaultLockWait}, new(Database), ForOthers)
 	return err
 }
 

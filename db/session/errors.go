@@ -151,8 +151,8 @@ func FaultOf(err error) Fault {
 	case errors.Is(err, errUnrecorded):
 		return Fault{Kind: service.ErrBusy, Tries: 1}
 	case errors.Is(err, errCutEarly):
-		// A person may have ended the session. Whether the database is away, a new connection tells; the idle one of the
-		// other lane may have been cut off at the same time.
+		// A person may have ended the session. Whether the database is away, a new connection tells; the other idle
+		// one may have been cut off at the same time.
 		return Fault{Kind: service.ErrBusy, Tries: 3}
 	case errors.As(err, &away):
 		return Fault{Kind: firstKind(err, service.ErrAway, service.ErrBusy), Tries: 1}

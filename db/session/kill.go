@@ -140,7 +140,7 @@ func (k *Killer) look(sessions []*endedSession) (gone []*endedSession) {
 		first := sessions[0].Conn
 		var here, elsewhere []*endedSession
 		for _, s := range sessions {
-			if s.isBeside(first) {
+			if s.sharesServer(first) {
 				here = append(here, s)
 			} else {
 				elsewhere = append(elsewhere, s)
@@ -152,8 +152,8 @@ func (k *Killer) look(sessions []*endedSession) (gone []*endedSession) {
 	return gone
 }
 
-// isBeside says that two sessions are of one server.
-func (s *Conn) isBeside(other *Conn) bool {
+// sharesServer says that two sessions are of one server.
+func (s *Conn) sharesServer(other *Conn) bool {
 	return s.address == other.address && s.serverID == other.serverID
 }
 
@@ -228,7 +228,7 @@ func (k *Killer) at(ctx context.Context, other *Conn, do func(context.Context, *
 		if err != nil {
 			return err
 		}
-		if own, err := Of(conn); err == nil && own.isBeside(other) {
+		if own, err := Of(conn); err == nil && own.sharesServer(other) {
 			defer conn.Close()
 			return own.Within(ctx, do)
 		}

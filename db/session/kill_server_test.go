@@ -13,7 +13,7 @@ import (
 func killerOf(t *testing.T, dsn string) (*Killer, *sql.DB) {
 	t.Helper()
 	o := Options{DSN: dsn, LockWait: time.Second}
-	own, err := Open(o, new(Database), ForPool, 1)
+	own, err := Open(o, new(Database), ForOthers, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func killerOf(t *testing.T, dsn string) (*Killer, *sql.DB) {
 		k.Close()
 		_ = own.Close()
 	})
-	others, err := Open(o, new(Database), ForLanes, 8)
+	others, err := Open(o, new(Database), ForChecks, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

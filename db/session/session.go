@@ -33,7 +33,7 @@ type DriverConn interface {
 // Conn is a session, and what is known of the engine's side of it.
 type Conn struct {
 	DriverConn
-	socket    net.Conn // of a lane
+	socket    net.Conn // of a connection for checks
 	address   string   // of the server
 	serverID  string   // its server_id: an address may lead to another server after a failover
 	id        int64    // the server's, for KILL; 0 where there is no KILL

@@ -25,11 +25,11 @@ func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
 	}
 	defer listener.Close() // accepts by its backlog, and never speaks
 	o := Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait}
-	if c, err := NewConnector(o, new(Database), ForPool); err != nil || c.timeout != DefaultConnectTimeout {
+	if c, err := NewConnector(o, new(Database), ForOthers); err != nil || c.timeout != DefaultConnectTimeout {
 		t.Errorf("%v for a connection, %v", c.timeout, err)
 	}
 	o.ConnectTimeout = 100 * time.Millisecond
-	c, err := NewConnector(o, new(Database), ForPool)
+	c, err := NewConnector(o, new(Database), ForOthers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
 func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
-		c, err := NewConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(Database), ForLanes)
+		c, err := NewConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(Database), ForChecks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestLateConnectionIsKeptForNextCall(t *testing.T) {
 		dsn, g := enginetest.Gated(t, engine.Database(t))
 		connector, err := NewConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute},
 			new(Database),
-			ForLanes)
+			ForChecks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestWhatWasNeverSentIsNeverUndecided(t *testing.T) {
 func TestAnAnswerOfAnotherShapeIsAMisfit(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		c, err := NewConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(Database), ForLanes)
+		c, err := NewConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(Database), ForChecks)
 		if err != nil {
 			t.Fatal(err)
 		}

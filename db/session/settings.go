@@ -20,9 +20,9 @@ type Use int
 
 // The uses.
 const (
-	ForPool  Use = iota // one statement at a time
-	ForLanes            // checks: several statements in a packet, whose rows are read as text
-	ForProbe            // the same, for a question that waits for nobody long
+	ForOthers Use = iota // one statement at a time
+	ForChecks            // several statements in a packet, whose rows are read as text
+	ForProbe             // the same, for a question that waits for no lock long
 )
 
 // SilentTx is how long the engine lets a transaction of this service be silent,
@@ -51,19 +51,19 @@ func (u Use) settings(lockWait string) map[string]string {
 	// For tables that DDL, a backup or FLUSH TABLES WITH READ LOCK holds; in seconds. Checks wait until
 	// their deadline, and are ended by KILL.
 	switch u {
-	case ForPool:
+	case ForOthers:
 		session["lock_wait_timeout"] = lockWait
 	case ForProbe:
 		session["lock_wait_timeout"] = "1"
-	case ForLanes:
+	case ForChecks:
 	}
 	return session
 }
 
 // configure sets what differs between the uses of connections.
 func (u Use) configure(cfg *mysql.Config) {
-	cfg.DialFunc = dialPool
-	if u != ForPool {
+	cfg.DialFunc = dialForOthers
+	if u != ForOthers {
 		cfg.MultiStatements = true
 		// The engine's error says more than the driver's, which is only that the connection
 		// is bad. After it the connection is given up: see EndsSession.
@@ -71,7 +71,7 @@ func (u Use) configure(cfg *mysql.Config) {
 		cfg.ParseTime = false
 		// See connection.within.
 		cfg.ReadTimeout = 0
-		cfg.DialFunc = dialLane
+		cfg.DialFunc = dialForChecks
 	}
 }
 

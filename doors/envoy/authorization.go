@@ -32,9 +32,9 @@ type authorization struct {
 	*backend
 }
 
-// Check answers whether a request may pass. A wrong question is an answer that lets nobody pass, and no error: Envoy
-// lets requests pass at errors where failure_mode_allow is true. The errors are statuses of gRPC: the check could not
-// be decided.
+// Check answers whether a request may pass. The answer to a wrong question is a denial, and no error: Envoy lets
+// requests pass at errors where failure_mode_allow is true. The errors are statuses of gRPC: the check could not be
+// decided.
 func (a *authorization) Check(ctx context.Context, request *auth.CheckRequest) (*auth.CheckResponse, error) {
 	c := &call{route: auth.Authorization_Check_FullMethodName, began: time.Now()}
 	response, err := a.answer(ctx, c, request.GetAttributes())
@@ -48,7 +48,7 @@ func (a *authorization) Check(ctx context.Context, request *auth.CheckRequest) (
 // answer returns err for the log, too, where there is an answer in spite of it.
 func (a *authorization) answer(ctx context.Context, c *call, of *auth.AttributeContext) (*auth.CheckResponse, error) {
 	question, err := a.question(ctx, c, of)
-	if err != nil { // who asks must be known, and what, whatever the gate says of a service that is busy
+	if err != nil { // a wrong question is denied, also where the gate allows attempts while the service is busy
 		return unanswered(gate.DefaultAnswer(), err), err
 	}
 	d, err := a.ask(ctx, c, question.Check)
@@ -157,8 +157,8 @@ func unanswered(answer gate.Answer, err error) *auth.CheckResponse {
 	return nil
 }
 
-// allowed returns the answer that lets a request pass, with the ids of the attempt in place of what the end user may
-// have sent.
+// allowed returns the answer that lets a request pass, with the ids of the attempt in place of those that the end user
+// may have sent.
 func allowed(d service.Decision, attempt string) *auth.CheckResponse {
 	txn, passes := "", &auth.OkHttpResponse{}
 	if id := d.TxnID(); id != 0 {
@@ -176,7 +176,7 @@ func allowed(d service.Decision, attempt string) *auth.CheckResponse {
 	}
 }
 
-// denied returns the answer that lets nobody pass. fields are names and values of the header; those without a value are
+// denied returns the answer that denies a request. fields are names and values of the header; those without a value are
 // left out.
 func denied(code codes.Code, text string, httpStatus int, body []byte, fields ...string) *auth.CheckResponse {
 	answer := &auth.DeniedHttpResponse{

@@ -268,7 +268,7 @@ func TestUndecidedGateAnswersAsItsFileSays(t *testing.T) {
 	conn, _ := dial(t, envoy.Options{Limiter: make(noting, 1), Gates: file, Admission: admission})
 	if got, err := auth.NewAuthorizationClient(conn).Check(t.Context(), asked("lets", "/", "")); err != nil ||
 		got.GetDeniedResponse() == nil {
-		t.Errorf("busy: allow, for somebody who is not known: %v %v", got, err)
+		t.Errorf("busy: allow, for an unknown caller: %v %v", got, err)
 	}
 }
 

@@ -32,14 +32,14 @@ type Buckets interface {
 	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
 }
 
-// backend is what the services of a server share.
+// backend is shared by the services of a server.
 type backend struct {
 	options             Options
 	faults              *admission.FaultLog
 	lastDeadlineWarning atomic.Int64 // the minute, since 1970, of the last line about a caller that waits too briefly
 }
 
-// identify finds out who calls, and whether he may ask for checks.
+// identify finds the caller. It returns an error unless the caller may ask for checks.
 func (b *backend) identify(ctx context.Context, c *call) (err error) {
 	if b.options.Admission.IsOpen() {
 		return nil
@@ -86,7 +86,7 @@ func (c *call) attrs(status string) []slog.Attr {
 const leastDeadline = 500 * time.Millisecond
 
 // warnOfShortDeadline logs once a minute that a caller waits for less than leastDeadline, as Envoy does by default:
-// such calls look well until the database is slow, and then nobody is limited.
+// such calls look well until the database is slow, and then no user is limited.
 func (b *backend) warnOfShortDeadline(ctx context.Context, c *call) {
 	until, isBound := ctx.Deadline()
 	minute := c.began.Unix() / 60

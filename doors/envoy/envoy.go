@@ -30,7 +30,7 @@ const (
 	// takes of headers by default, because the path of a request is there twice. A longer one is an error, at which Envoy
 	// may let the request pass.
 	maxMessage = gate.MaxBody + 2*60<<10
-	// window is how many bytes that nobody has read yet a connection may hold, in all its calls.
+	// window is how many unread bytes a connection may hold, in all its calls.
 	window           = 64 << 10
 	handshakeTimeout = 5 * time.Second
 	idleTimeout      = 10 * time.Minute
@@ -51,9 +51,9 @@ type Options struct {
 	Buckets Buckets
 	// Gates has the gates and domains. Nil means that there are none.
 	Gates Gates
-	// Proxies are believed when they say from which address an end user's request comes.
+	// Proxies may say from which address an end user's request comes.
 	Proxies admission.Proxies
-	// Admission says whose calls are answered.
+	// Admission says which callers are answered.
 	Admission admission.Admission
 	// Ready returns nil if checks can be decided now. It must end in bounded time.
 	Ready func(context.Context) error
@@ -66,7 +66,7 @@ type Options struct {
 	Logger *slog.Logger
 	// AccessLog makes Logger get a line for each call of the two services, too.
 	AccessLog bool
-	// Observe is called for each call of the two services when it has been answered. Nil means that nobody wants to know.
+	// Observe is called for each call of the two services when it has been answered. Nil means no call.
 	Observe func(Observed)
 }
 

@@ -19,7 +19,7 @@ import (
 	"velocityd/tools/handlerstest"
 )
 
-// away has buckets that nobody can look at now.
+// away has buckets that cannot be read now.
 type away struct{ envoy.Buckets }
 
 func (away) Zone(context.Context, int64) (service.Zone, error) {

@@ -1,6 +1,6 @@
-// Package pam is the door for PAM, by pam_exec: one process asks for each try of a login, and another one reports that
-// it has succeeded. It owns the files by which the second process learns of the first. It must not know how a check is
-// decided or sent.
+// Package pam limits logins by PAM, with pam_exec: one process asks for each try of a login, and another one reports
+// that it has succeeded. It owns the files by which the second process learns of the first. It must not know how a
+// check is decided or sent.
 package pam
 
 import (
@@ -35,7 +35,7 @@ type Login struct {
 	Step                string // PAM_TYPE
 }
 
-// The steps of a login in which this door does something.
+// The steps of a login in which a Door does something.
 const (
 	StepAuth    = "auth"
 	StepAccount = "account"
@@ -68,8 +68,8 @@ func (d Door) Check(ctx context.Context, l Login) (blocked bool, err error) {
 	return decision.Blocked, errors.Join(err, d.Folder.add(d.Program.stateOf(l), attempt))
 }
 
-// buckets returns the buckets of a login. A host that is a name has none, because whoever owns the zone of his address
-// in DNS chooses it.
+// buckets returns the buckets of a login. A host that is a name has none, because the owner of its address chooses the
+// name in DNS.
 func (d Door) buckets(l Login) (list []service.Bucket, err error) {
 	if d.UserZone != 0 {
 		list = append(list, service.Bucket{ZoneID: d.UserZone, Key: l.User})

@@ -16,7 +16,7 @@ import (
 
 const rate = 3
 
-// newDoor returns a door to a service in memory, whose zone 1 limits users and zone 2 addresses.
+// newDoor returns a Door to a service in memory, whose zone 1 limits users and zone 2 addresses.
 func newDoor(t *testing.T) (Door, *fake.Service, string) {
 	t.Helper()
 	asked := fake.New(t,

@@ -104,7 +104,7 @@ func parseTries(text string) (attempts []string, isMarked bool) {
 	return attempts, isMarked
 }
 
-// sweep removes files of programs that have ended. It leaves alone what it cannot read.
+// sweep removes files of programs that have ended. It leaves alone those that it cannot read.
 func (f *Folder) sweep() {
 	folder, err := f.root.Open(".")
 	if err != nil {
@@ -138,7 +138,7 @@ func (p Process) lives() bool {
 	return err == nil && start == p.start || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
-// stateOf returns the name of the file with the tries of a user. His name is not in it.
+// stateOf returns the name of the file with the tries of a user. The user's name is not in it.
 func (p Process) stateOf(l Login) string {
 	sum := sha256.Sum256([]byte(l.Service + "\x00" + l.User))
 	return fmt.Sprintf("%d.%d.%x", p.id, p.start, sum[:8])

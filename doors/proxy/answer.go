@@ -15,7 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// answer is what an application has answered.
+// answer is that of an application.
 type answer struct {
 	asked  *url.URL // the path is as the client wrote it
 	status int
@@ -23,8 +23,8 @@ type answer struct {
 	body   []byte // its beginning
 }
 
-// evidence says what an answer shows of one thing: browsers, and programs behind one another, may read it in several
-// ways. If it shows neither, it cannot be read.
+// evidence says that by an answer a thing is so, is not so, or both: browsers, and programs behind one another, may
+// read it in several ways. If both are false, the answer cannot be read.
 type evidence struct{ yes, no bool }
 
 func certain(is bool) evidence { return evidence{is, !is} }
@@ -105,7 +105,7 @@ func (a answer) bases() []string {
 	return list
 }
 
-// spellings returns what programs may read in an absolute path, decoded and without dot segments, with what follows it.
+// spellings returns the readings of an absolute path, decoded and without dot segments, each with rest behind it.
 func spellings(path, rest string) (list []string) {
 	for range mostDecoded {
 		decoded := decode(path)
@@ -132,7 +132,7 @@ func dotless(path string) string {
 	return "/" + strings.Join(resolved(parts), "/")
 }
 
-// cleaned returns a path without what some programs leave out.
+// cleaned returns a path without the parts that some programs leave out.
 func cleaned(path string) string {
 	text := "/" + strings.Join(resolved(partsOf(path)), "/")
 	if strings.HasSuffix(path, "/") && text != "/" {
@@ -204,7 +204,7 @@ func (a answer) cookie(name, value, attributes string) (path string, is evidence
 	return path, is
 }
 
-// isReadable reports whether the text of the body is what its bytes say.
+// isReadable reports whether the text of the body is that of its bytes.
 func (a answer) isReadable() bool {
 	coding := strings.Join(a.header["Content-Encoding"], ",")
 	media := strings.ToLower(strings.Join(a.header["Content-Type"], ","))

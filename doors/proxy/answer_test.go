@@ -137,7 +137,7 @@ func TestCookieCountsAsSetIfBrowserKeepsIt(t *testing.T) {
 		"removed an hour ago":             {[]string{"session=x; Expires=" + past.Format(http.TimeFormat)}, failure},
 		"deleted":                         {[]string{"session=deleted"}, failure},
 		"of an empty text in quotes":      {[]string{`session=""`}, failure},
-		"of a date that nobody reads":     {[]string{"session=x; Expires=tomorrow"}, failure},
+		"of a date in no known form":      {[]string{"session=x; Expires=tomorrow"}, failure},
 		"of the last age":                 {[]string{"session=x; Max-Age=60; Max-Age=0"}, failure},
 		"in another case":                 {[]string{"Session=x"}, failure},
 		"inside of another":               {[]string{"a=b, session=x"}, failure},

@@ -27,7 +27,8 @@ const (
 	maxBegin = 64 << 10
 )
 
-// newForwarder returns what hands requests to the application. It writes each part of an answer on at once.
+// newForwarder returns the handler that passes requests on to the application. It writes each part of an answer on at
+// once.
 func (p *Proxy) newForwarder() *httputil.ReverseProxy {
 	transport := &http.Transport{
 		DialContext:           (&net.Dialer{Timeout: connectTimeout}).DialContext,
@@ -45,15 +46,15 @@ func (p *Proxy) newForwarder() *httputil.ReverseProxy {
 	}
 }
 
-// rewrite makes the request to the application. ReverseProxy has removed the fields of one hop, and those that say who
-// the client is.
+// rewrite makes the request to the application. ReverseProxy has removed the fields of one hop, and those that name the
+// client.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = p.Upstream.Scheme, p.Upstream.Host, r.In.Host
 	if attemptOf(r.In.Context()) == nil {
 		r.Out.URL.RawQuery = r.In.URL.RawQuery // a login's query has lost the parameters that programs read differently
 		r.Out.Trailer = r.In.Trailer           // the very map, into which trailers come with the end of the body
 	}
-	// Any other protocol, such as h2c, would carry requests that nobody looks at.
+	// Any other protocol, such as h2c, would carry requests past the checks.
 	if upgrade := r.Out.Header.Get("Upgrade"); upgrade != "" && !strings.EqualFold(upgrade, "websocket") {
 		r.Out.Header.Del("Upgrade")
 		r.Out.Header.Del("Connection")
@@ -61,8 +62,8 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	p.setForwarded(r)
 }
 
-// setForwarded tells the application from whom a request comes. Of what a proxy in front has written it adds to
-// X-Forwarded-For, and keeps X-Forwarded-Proto and -Host. What others have written is removed.
+// setForwarded names the client to the application. Of the fields of a proxy in front it adds to X-Forwarded-For, and
+// keeps X-Forwarded-Proto and -Host. Those of others are removed.
 func (p *Proxy) setForwarded(r *httputil.ProxyRequest) {
 	client, isBehindProxy, err := p.client(r.In)
 	isBehindProxy = isBehindProxy && err == nil

@@ -13,7 +13,7 @@ import (
 	"velocityd/service"
 )
 
-// asked notes the user of the last check, and blocks everybody.
+// asked keeps the user of the last check, and blocks every login.
 type asked struct{ user string }
 
 func (a *asked) Check(_ context.Context, check service.Check) (service.Decision, error) {
@@ -23,7 +23,7 @@ func (a *asked) Check(_ context.Context, check service.Check) (service.Decision,
 
 func (*asked) Report(context.Context, service.Report) error { return nil }
 
-// limitsForms returns a proxy whose users log in by a form at /login, and what it asks.
+// limitsForms returns a proxy whose users log in by a form at /login, and the store of its checks.
 func limitsForms(f *testing.F) (*proxy.Proxy, *asked) {
 	f.Helper()
 	service, o := &asked{}, newOptions(f, "http://127.0.0.1:1")

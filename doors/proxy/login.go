@@ -69,7 +69,7 @@ func (p *Proxy) login(w http.ResponseWriter, r *http.Request, a *attempt) {
 	p.forwardLogin(w, r, a, body)
 }
 
-// forwardLogin hands a login to the application, with the body as it was read.
+// forwardLogin passes a login on to the application, with the body as it was read.
 func (p *Proxy) forwardLogin(w http.ResponseWriter, r *http.Request, a *attempt, body []byte) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), p.AnswerTimeout)
 	defer cancel()
@@ -149,7 +149,7 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge,
 		http.StatusUnsupportedMediaType:
 	default:
-		status, fault, text = http.StatusServiceUnavailable, admission.Failed, "Nobody can log in at the moment."
+		status, fault, text = http.StatusServiceUnavailable, admission.Failed, "Log-ins are not possible at the moment."
 	}
 	p.report(r, fault, kind.Code, err.Error(), slog.Int("status", status))
 	w.Header().Set("Cache-Control", "no-store")
@@ -164,7 +164,7 @@ func (p *Proxy) report(r *http.Request, kind admission.Kind, code, text string, 
 		})
 }
 
-// end notes how a login ended, and reports it. It waits for nobody.
+// end keeps the outcome of a login, and reports it. It does not wait for the report.
 func (p *Proxy) end(r *http.Request, a *attempt, outcome service.Outcome) {
 	a.outcome = outcome
 	if outcome == "" || !a.isAsked {

@@ -41,7 +41,7 @@ func TestUserAtLimitIsBlockedOthersGoOn(t *testing.T) {
 		t.Errorf("the application has seen %d logins, want %d", n, userRate)
 	}
 	if r := f.try(t, "bob", "right"); r.status != http.StatusOK {
-		t.Errorf("somebody else: %d", r.status)
+		t.Errorf("another user: %d", r.status)
 	}
 	if text := f.awaitLog(t, `"verdict":"blocked"`); strings.Contains(strings.ToLower(text), "alice") ||
 		strings.Contains(text, "127.0.0.1") {

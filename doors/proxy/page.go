@@ -15,7 +15,7 @@ import (
 	"velocityd/service"
 )
 
-// The pages of those who give none of their own.
+// The pages where Pages has no others.
 //
 //go:embed blocked.html
 var blockedHTML string
@@ -23,15 +23,15 @@ var blockedHTML string
 //go:embed blocked.json
 var blockedJSON string
 
-// Pages are what a user gets in place of the application's answer.
+// Pages are the answers to a user in place of the application's.
 type Pages struct {
 	html *htmltemplate.Template
 	json *template.Template
 }
 
-// pageData is what a page can say.
+// pageData is the data of a page's template.
 type pageData struct {
-	Status     int   // 429: too many attempts; 503: nobody can log in at the moment
+	Status     int   // 429: too many attempts; 503: log-ins are not possible at the moment
 	RetryAfter int64 // seconds; 0 if it is not known
 }
 
@@ -93,7 +93,7 @@ func (p Pages) write(w http.ResponseWriter, r *http.Request, t pageData) {
 		header.Set("Retry-After", strconv.FormatInt(t.RetryAfter, 10))
 	}
 	w.WriteHeader(t.Status)
-	_, _ = w.Write(text.Bytes()) // who has gone reads nothing
+	_, _ = w.Write(text.Bytes()) // an error means that the client has gone
 }
 
 // wantsJSON reports whether a program asks, and not a person: browsers that open a page always name text/html.
@@ -105,7 +105,7 @@ func wantsJSON(r *http.Request) bool {
 	return strings.Contains(accept, "json") || strings.Contains(strings.ToLower(r.Header.Get("Content-Type")), "json")
 }
 
-// pageOf is what a blocked user is told. A decision without the database tells nothing of his attempts.
+// pageOf returns the page for a blocked user. A decision without the database tells nothing of the user's attempts.
 func pageOf(d service.Decision) pageData {
 	t := pageData{http.StatusTooManyRequests, service.WholeSeconds(d.RetryAfter())}
 	if d.Degraded {

@@ -111,7 +111,7 @@ func readings(u *url.URL) (list [][]string) {
 	return list
 }
 
-// decode decodes what is percent-encoded, and leaves alone what is not.
+// decode decodes the percent-encoded parts of a text.
 func decode(text string) string {
 	var b strings.Builder
 	for len(text) > 0 {
@@ -128,7 +128,7 @@ func decode(text string) string {
 	return b.String()
 }
 
-// partsOf returns the parts of a path without what some programs leave out: empty parts, parameters (/login;x=1),
+// partsOf returns the parts of a path without those that some programs leave out: empty parts, parameters (/login;x=1),
 // all from a zero byte, a query or a fragment that was encoded, and spaces, control characters and dots at the ends of
 // a part.
 func partsOf(path string) (parts []string) {

@@ -57,7 +57,7 @@ type Options struct {
 	UserZone, AddressZone int64
 	// AnyUser lets a login without a user count for its address alone. Otherwise it is refused.
 	AnyUser       bool
-	Proxies       admission.Proxies // whose word on the client's address is believed
+	Proxies       admission.Proxies // that may name the client's address
 	Rules         Rules
 	Pages         Pages
 	MaxBody       int64         // of a login, in bytes
@@ -127,7 +127,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// bounded answers a request unless there are too many of its kind, in all or of its client.
+// bounded answers a request, unless there are too many of its kind in all or of its client.
 func (p *Proxy) bounded(by *shares.Pool[netip.Prefix], w http.ResponseWriter, r *http.Request, answer func()) {
 	shareKey := p.shareKey(r)
 	if err := by.Take(shareKey, 1); err != nil {
@@ -198,7 +198,7 @@ func (p *Proxy) answerHealth(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// client returns the address that a request comes from, and whether the peer is a proxy that is believed.
+// client returns the address that a request comes from, and whether the peer is a trusted proxy.
 func (p *Proxy) client(r *http.Request) (client netip.Addr, isBehindProxy bool, err error) {
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // net/http has written it
 	client, ok := p.Proxies.Client(peer.Addr(), r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded"))

@@ -100,7 +100,7 @@ func (r Rules) looksAtBody() bool {
 		func(rule Rule) bool { return slices.ContainsFunc(rule, needsBody) })
 }
 
-// holds reports whether all conditions are met by what is seen of them.
+// holds reports whether the evidence of all conditions meets isMet.
 func (r Rule) holds(a answer, isMet func(evidence) bool) bool {
 	return !slices.ContainsFunc(r, func(c condition) bool {
 		s := c.in(a)
@@ -111,7 +111,7 @@ func (r Rule) holds(a answer, isMet func(evidence) bool) bool {
 	})
 }
 
-// in returns what an answer shows of the condition, were it not negated.
+// in returns the evidence of the condition in an answer, without its negation.
 func (c condition) in(a answer) evidence {
 	switch c.kind {
 	case "status":

@@ -31,9 +31,9 @@ const (
 // attempt names an attempt: the place of its tuple among all, and how many attempts of the same tuple came before.
 //
 // Dovecot names no attempt. It asks before and after it looks at the password, reports once, and says the same about
-// the next guess of a connection if that has the same password, and with CRAM-MD5 whatever the password. So an attempt
-// of a tuple lasts until it is blocked, reported, or old. All instances find the same one, because they recall attempts
-// from the database.
+// the next guess of a connection if that has the same password, and with CRAM-MD5 always. So an attempt of a tuple
+// lasts until it is blocked, reported, or old. All instances find the same one, because they recall attempts from the
+// database.
 type attempt struct {
 	tuple [sha256.Size / 2]byte
 	k     int
@@ -52,14 +52,14 @@ func (c *call) first() attempt {
 	return attempt{tuple: [sha256.Size / 2]byte(mac.Sum(nil))}
 }
 
-// secretOf returns what the caller of a request proves himself by, which others do not know: his token. Without one it
-// is empty: where nobody is asked who he is, there is nothing to keep from anybody.
+// secretOf returns the token of a request, which others do not know. It is empty in an open service, where all callers
+// see the same.
 func secretOf(r *http.Request) string {
 	token, _ := admission.TokenOf(r.Header["Authorization"], r.Header["X-Api-Key"])
 	return token.Reveal()
 }
 
-// state is what is known of an attempt.
+// state is that of an attempt in the database.
 type state struct {
 	hasEnded bool
 	decision *service.Decision // nil if it has ended, or was never made

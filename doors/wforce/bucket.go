@@ -67,7 +67,7 @@ func (c *call) stats(ctx context.Context) (any, error) {
 	return shown, err
 }
 
-// showEntry adds to stats what an override of theirs says, if it is an entry of a list.
+// showEntry adds an override to stats, if it is an entry of a list.
 func (c *call) showEntry(shown map[string]any, o service.Override) {
 	e := c.entry(o)
 	switch o.Action {

@@ -23,14 +23,14 @@ const (
 // the caller names it, because several of these may be one bucket, and an entry is taken back by the name that made it.
 const mark = "weakforced"
 
-// target is what an entry of a black or white list is about: one bucket, or the addresses of a network.
+// target is the object of an entry of a black or white list: one bucket, or the addresses of a network.
 type target struct {
 	service.Bucket
 	prefix netip.Prefix // not valid for a bucket
 	mark   string       // with which the reason of the target's entry begins
 }
 
-// target returns what the call is about. weakforced has entries for a login at an address, which no zone has.
+// target returns the target that the call names. weakforced has entries for a login at an address, which no zone has.
 func (c *call) target(ctx context.Context) (t target, err error) {
 	named := 0
 	for _, member := range []text{c.tuple.Login, c.tuple.IP, c.tuple.Netmask, c.tuple.JA3} {
@@ -117,7 +117,7 @@ func addsEntry(action service.OverrideAction) command {
 	}
 }
 
-// errOtherList is the error of an entry for what is on the other list. One bucket has one override.
+// errOtherList is the error of an entry for a target on the other list. One bucket has one override.
 var errOtherList = fmt.Errorf(
 	"%w: this has an entry of the other list, or a limit of its own, which stays: remove that before",
 	service.ErrConflict)

@@ -8,7 +8,7 @@ import (
 	"velocityd/service"
 )
 
-// denial is shown to the user by Dovecot. It is the same for everybody, also for users who do not exist.
+// denial is shown to the user by Dovecot. It is the same for all users, also for those that do not exist.
 const denial = "Too many attempts. Try again later."
 
 // verdict is the answer to the command allow.
@@ -48,7 +48,7 @@ func (c *call) place(ctx context.Context) (id string, open *service.Decision, er
 		cancel()
 		switch {
 		case errors.Is(err, service.ErrBusy) && ctx.Err() == nil:
-			id, err = c.recent.useOffline(c.first()) // the zones may have an answer for while the database is away
+			id, err = c.recent.useOffline(c.first()) // zones may answer while the database is away
 			return id, nil, err
 		case err != nil:
 			return "", nil, err
@@ -117,8 +117,8 @@ func (c *call) searchPatiently(ctx context.Context) (a attempt, open *service.De
 	}
 }
 
-// settle reports the outcome of an attempt. It asks for the attempt first if nobody has, as where an application only
-// reports.
+// settle reports the outcome of an attempt. It asks for the attempt first if no check was asked, as where an
+// application only reports.
 func (c *call) settle(ctx context.Context, a attempt, open *service.Decision, outcome service.Outcome) error {
 	if open == nil {
 		if d, err := c.check(ctx, a.id()); err != nil || d.Blocked || d.Degraded {

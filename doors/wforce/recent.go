@@ -12,15 +12,15 @@ import (
 const (
 	// mostRecent bounds the attempts that are remembered of attemptLife: 8,700 logins a second.
 	mostRecent = 1 << 18
-	// mostUses is how often an attempt is asked for by Dovecot: before it looks at the password, and after a right one.
+	// mostUses is how often Dovecot checks an attempt: before it looks at the password, and after a right one.
 	mostUses = 2
 	// mostLate bounds the reports under way that go on when their caller leaves.
 	mostLate = 1 << 10
 )
 
-// recentAttempts remembers the attempts that this instance has to do with, for attemptLife and at most twice as long.
-// It is stricter than the database, and never laxer: it keeps guesses that come at once, or whose report was lost, from
-// passing as one attempt.
+// recentAttempts remembers the attempts of this instance, for attemptLife and at most twice as long. It is stricter
+// than the database, and never laxer: it keeps guesses that come at once, or whose report was lost, from passing as one
+// attempt.
 type recentAttempts struct {
 	mu       sync.Mutex
 	turnedAt time.Time
@@ -28,23 +28,23 @@ type recentAttempts struct {
 	old      map[attempt]recentAttempt
 }
 
-// recentAttempt is what is remembered of an attempt.
+// recentAttempt is the memory of an attempt.
 type recentAttempt struct {
 	uses     int8
-	reported bool   // by this instance, be it that the report was lost
-	id       string // of an attempt that was asked for without a look at the database: see useOffline
+	reported bool   // by this instance, or reported and lost
+	id       string // of an attempt without a look at the database: see useOffline
 }
 
-// isUsedUp reports whether the attempt must not be asked for again.
+// isUsedUp reports whether the attempt must not be checked again.
 func (n recentAttempt) isUsedUp() bool { return n.reported || n.uses >= mostUses }
 
-// use takes one of the times that the attempt may be asked for. It returns false if there is none left.
+// use counts one check of the attempt. It returns false if there may be no more.
 func (n *recentAttempt) use() bool {
 	n.uses++
 	return !n.reported && n.uses <= mostUses
 }
 
-// of returns the note of an attempt. The lock must be held.
+// of returns the memory of an attempt. The lock must be held.
 func (n *recentAttempts) of(a attempt) recentAttempt {
 	if now := time.Now(); now.Sub(n.turnedAt) > attemptLife {
 		if n.old = n.young; now.Sub(n.turnedAt) > 2*attemptLife {
@@ -58,16 +58,16 @@ func (n *recentAttempts) of(a attempt) recentAttempt {
 	return n.old[a]
 }
 
-// look returns the note of an attempt.
+// look returns the memory of an attempt.
 func (n *recentAttempts) look(a attempt) recentAttempt {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.of(a)
 }
 
-// useOffline takes one of the times that an attempt of a tuple may be asked for without a look at the database, and
-// returns its id. It is random: the database may know the other ids of the tuple, and would answer them as before.
-// These attempts are numbered from -1 downwards.
+// useOffline counts one check of an attempt of a tuple without a look at the database, and returns its id. It is
+// random: the database may know the other ids of the tuple, and would answer them as before. These attempts are
+// numbered from -1 downwards.
 func (n *recentAttempts) useOffline(first attempt) (id string, err error) {
 	for a := (attempt{tuple: first.tuple, k: -1}); ; a.k-- {
 		isFree, err := n.change(a, func(found *recentAttempt) bool {
@@ -81,8 +81,8 @@ func (n *recentAttempts) useOffline(first attempt) (id string, err error) {
 	}
 }
 
-// reportOffline remembers that the first attempt of a tuple which was asked for by useOffline is being reported, and
-// returns its id, or "".
+// reportOffline remembers a report about the first attempt of a tuple that useOffline returned and that has no report
+// yet. It returns its id, or "".
 func (n *recentAttempts) reportOffline(first attempt) (id string) {
 	for a := (attempt{tuple: first.tuple, k: -1}); ; a.k-- {
 		isKnown := false
@@ -100,7 +100,7 @@ func (n *recentAttempts) reportOffline(first attempt) (id string) {
 	}
 }
 
-// report remembers that the attempt is being reported. It returns false if it was before.
+// report remembers a report about the attempt. It returns false if there was one before.
 func (n *recentAttempts) report(a attempt) (bool, error) {
 	return n.change(a, func(found *recentAttempt) bool {
 		wasReported := found.reported
@@ -109,8 +109,8 @@ func (n *recentAttempts) report(a attempt) (bool, error) {
 	})
 }
 
-// change keeps a changed note if change returns true. The error wraps service.ErrBusy if too many attempts are
-// remembered.
+// change keeps the changed memory of an attempt if change returns true. The error wraps service.ErrBusy if too many
+// attempts are remembered.
 func (n *recentAttempts) change(a attempt, change func(*recentAttempt) bool) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -36,16 +36,16 @@ type place struct {
 	credentials *servicetest.Credentials
 	door        http.Handler
 	url         string // "": the door is called in this process
-	token       string // "": nobody is asked who he is
+	token       string // "": the service is open
 }
 
-// open returns a door that asks nobody who he is.
+// open returns a handler over an open service.
 func open(t *testing.T, change ...func(*wforce.Options)) *place {
 	t.Helper()
 	return newStore(t, nil).instance(t, change...)
 }
 
-// guarded returns a door whose callers must have a token, and gives one of these scopes.
+// guarded returns a handler whose callers must have a token, with a token of these scopes.
 func guarded(t *testing.T, scopes ...access.Scope) *place {
 	t.Helper()
 	credentials := new(servicetest.Credentials)

@@ -18,8 +18,8 @@ const (
 	mostLarge = 16
 )
 
-// tuple is the members of a request that mean something here. As weakforced does, it takes a member of another type for
-// one that is not there, and leaves out all others.
+// tuple is the members of a request that have an effect. As in weakforced, a member of another type counts as missing,
+// and all others are ignored.
 type tuple struct {
 	Login        text   `json:"login"`
 	Remote       text   `json:"remote"`

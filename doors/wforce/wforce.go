@@ -1,7 +1,7 @@
 // Package wforce owns the paths below /wforce/: the protocol of weakforced, which Dovecot speaks as its auth policy. It
 // is a client of the HTTP interface, in process and with the caller's credential, so rights, limits and the log are
-// those of the interface. It must not know SQL or how a check is decided: it adds no rule but which questions are about
-// one attempt.
+// those of the interface. It must not know SQL or how a check is decided. Its one rule of its own tells which requests
+// are about one attempt.
 package wforce
 
 import (
@@ -26,7 +26,7 @@ import (
 	"velocityd/service/shares"
 )
 
-// Path is where the door begins. Everything below it is the door's.
+// Path is the path below which New answers.
 const Path = "/wforce/"
 
 // deadline is that of a whole answer. Dovecot waits for 2 s, and takes a late answer for none.
@@ -40,10 +40,10 @@ type Attempts interface {
 
 // Options are the parts of New. Both are required.
 type Options struct {
-	// API is the HTTP interface, of which the door is a client.
+	// API is the HTTP interface, which this package calls in process.
 	API http.Handler
-	// Attempts is asked for attempts of the door alone, under ids that only the caller of the attempt leads to. It is not
-	// asked over the HTTP interface, because a mail server must not have the scope that reads everybody's attempts.
+	// Attempts is asked only for attempts of this package, whose ids only their caller knows. It is not asked over the
+	// HTTP interface, because a mail server must not have the scope that reads all attempts.
 	Attempts Attempts
 }
 
@@ -70,11 +70,11 @@ type handler struct {
 	late     *shares.Pool[string] // of reports that go on when their caller leaves
 }
 
-// call is one request of a caller who is known.
+// call is one request of a known caller.
 type call struct {
 	*handler
 	api *client.Client
-	// Whose share of places it takes: the credential, or the connection's address where nobody is asked who he is.
+	// shareKey names the caller whose share it takes: the credential, or in an open service the connection's address.
 	shareKey string
 	tuple    tuple
 	secret   string // goes into attempt ids: see attempt
@@ -82,10 +82,10 @@ type call struct {
 	user, address int64
 }
 
-// command carries out what a call asks.
+// command carries out a call.
 type command func(*call, context.Context) (any, error)
 
-// commands returns what can be asked, by method and name.
+// commands returns all commands, by method and name.
 func commands() map[string]command {
 	return map[string]command{
 		"POST allow":      (*call).allow,
@@ -110,7 +110,7 @@ const unknown = "no such command: the path is /wforce/{zone of users}/{zone of a
 
 var errUnknown = fmt.Errorf("%w: %s", api.ErrNoRoute, unknown)
 
-// ServeHTTP answers one request in time, and notes an answer that would have been late.
+// ServeHTTP answers one request in time, and logs an answer that would have been late.
 func (d *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var isAnswered atomic.Bool
 	inTime := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -140,10 +140,10 @@ func (d *handler) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", api.MediaJSON)
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(answer) // to somebody who has gone
+	_ = json.NewEncoder(w).Encode(answer) // an error means that the caller has gone
 }
 
-// carryOut finds out who asks, before it reads a body, and carries his command out.
+// carryOut finds the caller before it reads a body, and carries out the command.
 func (d *handler) carryOut(w http.ResponseWriter, r *http.Request) (any, error) {
 	asker, err := client.New("http://velocityd", client.WithUserAgent("velocityd-wforce"),
 		client.WithHTTPClient(&http.Client{Transport: inprocess.Transport{API: d.API, Caller: r}}))
@@ -177,8 +177,8 @@ func zoneIn(r *http.Request, place string, zone *int64) (ok bool) {
 	return err == nil && n >= 0
 }
 
-// failure returns the answer to a request that was not carried out. Dovecot logs the status, and then does as if nobody
-// had answered.
+// failure returns the answer to a request that was not carried out. Dovecot logs the status, and then acts as without
+// an answer.
 func failure(err error) (status int, answer any) {
 	reason := err.Error()
 	kind, _ := api.KindOf(err)

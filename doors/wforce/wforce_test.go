@@ -117,7 +117,7 @@ func TestEntriesOfListsAreOverrides(t *testing.T) {
 			t.Errorf("%s: %s, want %s", command, got, want)
 		}
 	}
-	p.done(t, "delWLEntry", tuple{"login": "mallory"}) // he is on the other list
+	p.done(t, "delWLEntry", tuple{"login": "mallory"}) // the user is on the other list
 	p.done(t, "delBLEntry", tuple{"login": "mallory"})
 	p.done(t, "delBLEntry", tuple{"netmask": "203.0.113.0/24"})
 	p.done(t, "delWLEntry", tuple{"ip": "203.0.113.9"})

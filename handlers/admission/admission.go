@@ -1,6 +1,5 @@
-// Package admission owns the needs of every protocol before and after its question: who calls, whether he may,
-// the reason of a refusal, and the log of faults. It must not know any protocol, SQL, or how a check is
-// decided.
+// Package admission finds the caller of a request and its rights, for every protocol, and owns the reasons of refusals
+// and the log of faults. It must not know any protocol, SQL, or how a check is decided.
 package admission
 
 import (
@@ -11,10 +10,9 @@ import (
 	"velocityd/service/access"
 )
 
-// Admission says whose calls are answered. The zero value answers everybody.
+// Admission says which callers are answered. The zero value answers all of them.
 type Admission struct {
-	// Callers knows callers by their credentials. If it is nil, nobody is asked for one,
-	// and credentials are not looked at.
+	// Callers knows callers by their credentials. Nil means that callers need none, and that none is looked at.
 	Callers *access.Cache
 	// Txns tells the zones of txns. It is needed if Callers is set.
 	Txns TxnZones
@@ -27,11 +25,11 @@ type TxnZones interface {
 	AttemptZones(ctx context.Context, ids []string) (map[string][]int64, error)
 }
 
-// IsOpen reports whether nobody is asked who he is.
+// IsOpen reports whether callers need no credential.
 func (a Admission) IsOpen() bool { return a.Callers == nil }
 
-// Identify finds out whose credential has a digest; given is false if there is none. The error wraps
-// access.ErrUnauthenticated, or service.ErrBusy if it cannot be found out now. The admission must not be open.
+// Identify returns the caller whose credential has a digest; given is false if there is none. The error wraps
+// access.ErrUnauthenticated, or service.ErrBusy if the answer is not known now. The admission must not be open.
 func (a Admission) Identify(ctx context.Context, digest access.Digest, given bool) (access.Caller, error) {
 	if !given {
 		return access.Caller{}, access.ErrUnauthenticated
@@ -43,8 +41,8 @@ func (a Admission) Identify(ctx context.Context, digest access.Digest, given boo
 	return caller, err
 }
 
-// Reachable returns which of these checks, named as in reports, a caller may read and report about. To a
-// caller who is bound to zones, a check with other zones does not exist.
+// Reachable tells, for each of these checks, named as in reports, whether a caller may read it and report about it. To
+// a caller that is bound to zones, a check with other zones does not exist.
 func (a Admission) Reachable(ctx context.Context, caller access.Caller, named ...service.Report) ([]bool, error) {
 	reached := make([]bool, len(named))
 	if !caller.IsBound() {

@@ -9,13 +9,13 @@ import (
 	"velocityd/service/access"
 )
 
-// Caller is a caller with the needs of his call. The zero value may do everything: nobody is asked who he is.
+// Caller is a caller with the scopes that its call needs. The zero value may do everything: the service is open.
 type Caller struct {
 	access.Caller
-	Needs []access.Scope // one of them; none means any credential that holds
+	Needs []access.Scope // one of them; none means any valid credential
 }
 
-// May returns a ScopeError unless the caller has a scope that his call needs, in whatever zones.
+// May returns a ScopeError unless the caller has a scope that its call needs, in any zone.
 func (a Caller) May() error {
 	if len(a.Needs) == 0 || slices.ContainsFunc(a.Needs, a.Has) {
 		return nil

@@ -40,9 +40,8 @@ func TokenOf(authorization, keys []string) (token access.Token, ok bool) {
 // longestBasic bounds the credentials of the scheme Basic that are decoded, in characters.
 const longestBasic = 512
 
-// tokenIn returns the token in the credentials of a scheme: all of Bearer's, or the password of Basic's,
-// whatever the user. Protocols other than HTTP write them in the same way. ok is false if there is no
-// token that could be one of ours.
+// tokenIn returns the token in the credentials of a scheme: all of Bearer's, or the password of Basic's, with any user.
+// Protocols other than HTTP write them in the same way. ok is false if there is no token that could be one of ours.
 func tokenIn(credentials string) (token access.Token, ok bool) {
 	scheme, text, _ := strings.Cut(credentials, " ")
 	text = strings.TrimLeft(text, " ")

@@ -81,9 +81,8 @@ type recentFault struct {
 	zones   []int64 // that the left out calls name, the first of them
 }
 
-// Report writes a line about f with the attributes that attrs returns, or counts f
-// without calling attrs. ctx is that of the call, and zones are those that it names. It may be
-// called concurrently.
+// Report writes a line about f with the attributes that attrs returns, or counts f without calling attrs. ctx is that
+// of the call, and zones are the zones that the call names. It may be called concurrently.
 func (l *FaultLog) Report(ctx context.Context, f Fault, zones []int64, attrs func() []slog.Attr) {
 	if l.Logger == nil || !l.Logger.Enabled(ctx, f.Kind.level()) {
 		return

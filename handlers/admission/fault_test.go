@@ -15,8 +15,8 @@ import (
 	"velocityd/service"
 )
 
-// told is a log of faults, and the lines in it. Its tests run inside a synctest bubble: time passes
-// when everybody waits.
+// told is a log of faults, and the lines in it. Its tests run inside a synctest bubble: time passes when all goroutines
+// wait.
 type told struct {
 	FaultLog
 	text bytes.Buffer

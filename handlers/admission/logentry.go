@@ -7,9 +7,9 @@ import (
 	"velocityd/service/access"
 )
 
-// LogEntry is what becomes known of a request to a door while it is answered: an interface of another protocol or for
-// people, which the HTTP interface serves below a path and which asks it in process. The log and the metrics of the
-// outer request are made from it. Its methods may be called concurrently, and on nil, which notes nothing.
+// LogEntry collects the caller and the refusal of a request to a mounted handler: one of another protocol or of pages,
+// which the HTTP interface serves below a path and which calls that interface in process. The log and the metrics of
+// the outer request are made from it. Its methods may be called concurrently, and on nil, where they do nothing.
 type LogEntry struct {
 	mu       sync.Mutex
 	caller   access.Caller
@@ -19,49 +19,48 @@ type LogEntry struct {
 
 type logEntryKey struct{}
 
-// WithLogEntry returns a context for a door and the questions that it asks, and its note.
+// WithLogEntry returns a context for a mounted handler and its calls, and its entry.
 func WithLogEntry(ctx context.Context) (context.Context, *LogEntry) {
-	n := new(LogEntry)
-	return context.WithValue(ctx, logEntryKey{}, n), n
+	e := new(LogEntry)
+	return context.WithValue(ctx, logEntryKey{}, e), e
 }
 
-// LogEntryOf returns the note of a context, or nil if it is not that of a door.
+// LogEntryOf returns the entry of a context, or nil if it is not that of a mounted handler.
 func LogEntryOf(ctx context.Context) *LogEntry {
-	n, _ := ctx.Value(logEntryKey{}).(*LogEntry)
-	return n
+	e, _ := ctx.Value(logEntryKey{}).(*LogEntry)
+	return e
 }
 
-// Refuse notes why the door refuses the request. err wraps an error of the table of kinds, and its text holds no bucket
-// key.
-func (n *LogEntry) Refuse(err error) {
-	if n == nil {
+// Refuse keeps the reason for which the handler refuses the request. err wraps an error of the table of kinds, and its
+// text holds no bucket key.
+func (e *LogEntry) Refuse(err error) {
+	if e == nil {
 		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.refusal = err
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.refusal = err
 }
 
-// Answered notes the caller of a question of the door, and whether the log was told of a fault of it.
-func (n *LogEntry) Answered(caller access.Caller, isLogged bool) {
-	if n == nil {
+// Answered keeps the caller of a call of the handler, and whether a fault of that call was logged.
+func (e *LogEntry) Answered(caller access.Caller, isLogged bool) {
+	if e == nil {
 		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if caller.Name != "" {
-		n.caller = caller
+		e.caller = caller
 	}
-	n.isLogged = n.isLogged || isLogged
+	e.isLogged = e.isLogged || isLogged
 }
 
-// Result returns the caller, if it became known, and why the door refused the request, unless the log was told of
-// that.
-func (n *LogEntry) Result() (caller access.Caller, unlogged error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.isLogged {
-		return n.caller, nil
+// Result returns the caller, if it is known, and the reason of a refusal, unless a fault was logged.
+func (e *LogEntry) Result() (caller access.Caller, unlogged error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.isLogged {
+		return e.caller, nil
 	}
-	return n.caller, n.refusal
+	return e.caller, e.refusal
 }

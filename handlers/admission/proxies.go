@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Proxies are the networks of the proxies whose word on a call is believed: from which address it comes, and on
-// whose behalf. No other address can claim anything.
+// Proxies are the networks of trusted proxies. They may say from which address a call comes, and for which user. Other
+// addresses cannot.
 type Proxies []netip.Prefix
 
 // ThisMachine returns the addresses that only programs on this machine have.
@@ -26,13 +26,13 @@ func (p Proxies) Trust(address netip.Addr) bool {
 // other end of the connection. forwardedFor are the lines of the header X-Forwarded-For, and forwarded those of
 // Forwarded (RFC 7239), in the order in which they came.
 //
-// A peer that is no proxy is the client, whatever the headers say. Otherwise each header is read from the right,
-// because every proxy appends to it: the client is the first address that is no proxy, or the leftmost one. The
-// walk ends at an element that names no address, because it is malformed, "unknown" or hidden. The client is then
-// the proxy that has written it. The text to the left of where a walk ends has no effect.
+// A peer that is no proxy is the client: the headers do not count. Otherwise each header is read from the right,
+// because every proxy appends to it: the client is the first address that is no proxy, or the leftmost one. The walk
+// ends at an element that names no address, because it is malformed, "unknown" or hidden. The client is then the proxy
+// that has written it. The text to the left of where a walk ends has no effect.
 //
-// ok is false if both headers are there and lead to different addresses: a proxy that writes one of them may pass
-// on the other from whoever calls it. It is false for a peer without an address, too.
+// ok is false if both headers are there and lead to different addresses: a proxy that writes one of them may pass on
+// the other as its caller wrote it. It is false for a peer without an address, too.
 func (p Proxies) Client(peer netip.Addr, forwardedFor, forwarded []string) (client netip.Addr, ok bool) {
 	peer = plain(peer)
 	if !peer.IsValid() || !p.Trust(peer) {

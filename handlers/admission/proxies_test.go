@@ -126,8 +126,8 @@ func TestOnlyThisMachineIsTrustedAsThisMachine(t *testing.T) {
 	}
 }
 
-// FuzzClient holds that nobody but a proxy can claim anything: the text to the left of the last proxy's
-// element does not matter, and without a proxy no text does.
+// FuzzClient holds that only a proxy can name another client: the text to the left of the last proxy's element does not
+// matter, and without a proxy no text does.
 func FuzzClient(f *testing.F) {
 	for _, seed := range []string{
 		"", ",", `for="`, `for="\`, "for=_x;", "203.0.113.1", `"`, `\"`, `[::1]:80, unknown`,

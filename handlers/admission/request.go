@@ -13,19 +13,18 @@ import (
 // maxLoggedZones bounds the zones that a caller can bring into a line of the log.
 const maxLoggedZones = 16
 
-// Request is the question of one call and its answer, for the log.
+// Request is the checks of one call and their decisions, for the log.
 type Request struct {
 	Checks    []service.Check
 	Decisions []service.Decision // one for each of Checks, or none
-	// RefusedReport is why the first of several reports was refused that was, or nil.
+	// RefusedReport is the error of the first report that was refused, or nil.
 	RefusedReport error
 }
 
-// Faults returns the faults of a call that an operator must know of, of kind None where there is none. If
-// the call failed as a whole with err, that is the only one. Otherwise they are the worst fault of its
-// parts, the first of several, and one for the checks that were answered without the database. judge
-// returns how the protocol answers an error. If all calls are refused, nobody is limited or nobody can
-// log in, and only the operator can find out why.
+// Faults returns the faults of a call that an operator must know of, of kind None where there is none. If the call
+// failed as a whole with err, that is the only one. Otherwise they are the worst fault of its parts, the first of
+// several, and one for the checks that were answered without the database. judge returns how the protocol answers an
+// error. If all calls are refused, no user is limited or none can log in, and only the operator can find out why.
 func (a Request) Faults(err error, judge func(error) Fault) (faults [2]Fault) {
 	if err != nil {
 		return [2]Fault{faultOf(err, judge)}
@@ -47,8 +46,8 @@ func (a Request) Faults(err error, judge func(error) Fault) (faults [2]Fault) {
 	return faults
 }
 
-// faultOf returns the fault that err is by any protocol. A caller who has left is not the service's fault.
-// The database's refusal of the service's own account is, whatever the caller is told.
+// faultOf returns the fault of err in any protocol. A caller that has left is no fault. The database's refusal of the
+// service's own account is one, also where the protocol answers with 403.
 func faultOf(err error, judge func(error) Fault) Fault {
 	f := judge(err)
 	switch {

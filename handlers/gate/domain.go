@@ -79,7 +79,7 @@ func (r Rule) key(entries []Entry) (string, error) {
 	return strings.Join(free, ","), nil
 }
 
-// findings returns what in the rules is allowed and probably not meant.
+// findings returns the rules that are allowed and probably not meant, a sentence each.
 func (d Domain) findings(zones []int64) (findings []string) {
 	for i, rule := range d {
 		if zones != nil && rule.Zone != 0 && !slices.Contains(zones, rule.Zone) {

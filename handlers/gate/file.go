@@ -30,13 +30,13 @@ type FaultError struct {
 
 func (f FaultError) Error() string { return fmt.Sprintf("line %d: %s", f.Line, f.Text) }
 
-// Gate implements what the service asks of the gates in force.
+// Gate returns the gate of a name.
 func (f File) Gate(name string) (Gate, bool) {
 	g, ok := f.Gates[name]
 	return g, ok
 }
 
-// Domain implements what the service asks of the domains in force.
+// Domain returns the domain of a name.
 func (f File) Domain(name string) (Domain, bool) {
 	d, ok := f.Domains[name]
 	return d, ok

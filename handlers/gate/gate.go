@@ -1,6 +1,6 @@
 // Package gate owns the question of a gateway: which buckets a request asks about, by the file of named gates or by the
 // request itself, and with which statuses the answer is given; and which buckets the descriptors of Envoy's Rate Limit
-// Service name, by the domains of that file. It must not know how a check is decided, who may ask, or Echo.
+// Service name, by the domains of that file. It must not know how a check is decided, the rights of callers, or Echo.
 package gate
 
 import (
@@ -17,7 +17,7 @@ type Busy string
 
 // The answers of a gate that cannot decide.
 const (
-	BusyFails  Busy = "503"   // as the service answers everybody: with 503, 504 or 500
+	BusyFails  Busy = "503"   // as on other paths: with 503, 504 or 500
 	BusyAllows Busy = "allow" // as if the attempt were allowed
 	BusyDenies Busy = "deny"  // as if the attempt were blocked
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Findings returns what in a file is allowed and probably not meant, a sentence each. zones are the ids of all zones;
-// nil means that they are not known.
+// Findings returns the parts of a file that are allowed and probably not meant, a sentence each. zones are the ids of
+// all zones; nil means that they are not known.
 func (f File) Findings(zones []int64) (findings []string) {
 	for _, name := range f.Names() {
 		for _, finding := range f.Gates[name].findings(zones) {

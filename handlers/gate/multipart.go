@@ -17,7 +17,7 @@ var (
 
 // multipartFields returns the fields of a form in multipart, with those of files, whose value is left out. ok is false
 // if the form is not as browsers write it: programs disagree about quotes and escapes in names, folded lines, further
-// parameters and fields, and what stands before the first part.
+// parameters and fields, and text before the first part.
 func multipartFields(contentType, text string) (fields url.Values, ok bool) {
 	boundary := multipartType.FindStringSubmatch(contentType)
 	if boundary == nil {

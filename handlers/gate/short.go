@@ -27,9 +27,8 @@ const (
 // Short returns the question of a request that names zones and keys itself: in the parameters zone and key of the
 // address, or in the headers X-Velocity-Zone and X-Velocity-Key, in pairs. A request with these parameters has only
 // them: gateways pass on the headers of end users. For the same reason an attempt id in the header X-Velocity-Attempt
-// counts only if the address says attempt=@header. The end user could else write the header himself, always
-// the same id, and each of his guesses would get the answer of the first one. The errors wrap service.ErrInvalid, or
-// are those of r.
+// counts only if the address says attempt=@header. Otherwise the end user could write the header, always with the same
+// id, and each guess would get the answer of the first one. The errors wrap service.ErrInvalid, or are those of r.
 func Short(r *Request) (Question, error) {
 	query, err := r.query()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // gateError is an error of a gateway's request. A gateway acts on the status alone: 401, 403 and 429 mean that the
-// attempt is blocked and nothing else, because a gateway tells them to end users; and FreeRADIUS goes on after 404.
-// So each error that somebody has to mend at the gateway is 400, which no gateway lets pass.
+// attempt is blocked and nothing else, because a gateway tells them to end users; and FreeRADIUS goes on after 404. So
+// each error that has to be mended at the gateway is 400, which no gateway lets pass.
 type gateError struct{ cause error }
 
 // AtGate returns err as the error of a gateway's request; nil stays nil.
@@ -21,14 +21,14 @@ func AtGate(err error) error {
 	return &gateError{err}
 }
 
-// gateStranger is for the log, too: nobody is limited and nobody logs in until the gateway has its credential.
-const gateStranger = "The gateway has not proved who it is. Let it send a token of the scope check in X-API-Key, or " +
-	"a registered client certificate; Authorization is the end user's. If it has sent one of them, that is unknown, " +
+// noCredential is for the log, too: no user is limited and none logs in until the gateway has its credential.
+const noCredential = "The gateway has not proved its identity. Let it send a token of the scope check in X-API-Key, " +
+	"or a registered client certificate; Authorization is the end user's. If it has sent one of them, that is unknown, " +
 	"revoked or expired."
 
 func (e *gateError) Error() string {
 	if errors.Is(e.cause, access.ErrUnauthenticated) {
-		return gateStranger
+		return noCredential
 	}
 	return e.cause.Error()
 }

@@ -1,5 +1,5 @@
 // Package problem makes the answer of an error: its status, code, text and pointer. It owns the texts for callers, and
-// hides from them what a store or the engine says. It must not know routes, Echo or stores.
+// hides the texts of stores and engines from them. It must not know routes, Echo or stores.
 package problem
 
 import (
@@ -156,7 +156,7 @@ func Of(err error) api.Problem {
 		p.Status = GateStatus(err)
 		p.Title, p.Pointer = http.StatusText(p.Status), ""
 		if errors.Is(err, access.ErrUnauthenticated) {
-			p.Detail = gateStranger
+			p.Detail = noCredential
 		}
 	}
 	if !strings.HasSuffix(p.Detail, ".") { // domain errors end without one

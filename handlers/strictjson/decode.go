@@ -1,5 +1,5 @@
-// Package strictjson reads the bodies of requests. It owns how strictly that is done, and the texts that say what is
-// wrong and where. It must not know routes, Echo or stores.
+// Package strictjson reads the bodies of requests. It refuses all but strict JSON, and owns the texts that name the
+// wrong part of a body. It must not know routes, Echo or stores.
 package strictjson
 
 import (
@@ -55,8 +55,8 @@ func (d *Decoder) Decode(body []byte, value any) error {
 
 func emptyBody() error { return problem.Invalid("The body is empty. Send a JSON object.") }
 
-// explained returns an error that says what is wrong with a body, and where. It does
-// not repeat the decoder's text, which may quote a bucket key.
+// explained returns an error that names the fault of a body, and its place. It does not repeat the decoder's text,
+// which may quote a bucket key.
 func explained(err error) error {
 	var own *problem.Error
 	var syntactic *jsontext.SyntacticError
@@ -133,7 +133,7 @@ func UnknownMember(pointer jsontext.Pointer) error {
 
 const aString, aWholeNumber = "a string", "a whole number, written without fraction or exponent"
 
-// jsonTypeOf says what a member of type t must be in JSON.
+// jsonTypeOf names the type in JSON of a member of type t.
 func jsonTypeOf(t reflect.Type) string {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()

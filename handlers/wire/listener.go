@@ -33,7 +33,7 @@ type Options struct {
 	// 64 bits.
 	MaxConnectionsPerPeer int
 	// Proxies send the address of the client first on each connection, by the PROXY protocol, version 1 or 2. Their
-	// connections are refused without it. Those of other addresses have none. Nil means that nobody sends it.
+	// connections are refused without it. Those of other addresses have none. Nil means that no peer sends it.
 	Proxies admission.Proxies
 	// Logger gets a line for connections that fail, the same fault at most once a
 	// second. Nil means no log.
@@ -67,7 +67,7 @@ type listener struct {
 	begun   sync.Once
 	running context.Context // ends with Close
 	end     context.CancelFunc
-	// awaitingHeader counts the connections whose proxy has not named the client yet. They have no place.
+	// awaitingHeader counts the connections whose proxy has not named the client yet. They have taken no place.
 	awaitingHeader atomic.Int32
 }
 
@@ -222,8 +222,8 @@ func (l *listener) secure(c *Connection) {
 	}
 }
 
-// logHandshake answers who speaks plain HTTP with TLS's port, and logs the error of a
-// handshake, unless the caller has only gone away, as probes of load balancers do.
+// logHandshake answers a caller that speaks plain HTTP with TLS's port, and logs the error of a handshake, unless the
+// caller has only gone away, as probes of load balancers do.
 func (l *listener) logHandshake(err error) {
 	var plain tls.RecordHeaderError
 	switch {
@@ -238,7 +238,7 @@ func (l *listener) logHandshake(err error) {
 }
 
 // withoutNames cuts the error of a handshake or of a PROXY header before the first text that its sender has made up:
-// names of protocols, those in a certificate, or what should be an address.
+// names of protocols, those in a certificate, or a wrong address.
 func withoutNames(text string) string {
 	if i := strings.IndexAny(text, `(["`); i > 0 {
 		text = strings.TrimSpace(text[:i])

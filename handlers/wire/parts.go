@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// WithPartDeadlines lifts the bounds of the whole request and the whole answer, for handlers that pass on what may
-// last: downloads, streams, websockets. Each part of the body must come within streamTimeout, and each part of the
-// answer be taken within it, also after an upgrade. It must be called before the body is read. The caller's leaving
-// ends the request's context, whatever its body. The handler must call SetPartDeadline at its end, for what net/http
-// still has to send.
+// WithPartDeadlines lifts the bounds of the whole request and the whole answer, for handlers of long exchanges:
+// downloads, streams, websockets. Each part of the body must come within streamTimeout, and each part of the answer be
+// taken within it, also after an upgrade. It must be called before the body is read. The caller's leaving ends the
+// request's context, with any body. The handler must call SetPartDeadline at its end, for what net/http still has to
+// send.
 func WithPartDeadlines(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
 	parts := &partWriter{ResponseWriter: w, control: http.NewResponseController(w)}
 	_ = parts.control.SetWriteDeadline(time.Time{})
@@ -38,8 +38,8 @@ type partReader struct {
 	isHTTP1 bool
 }
 
-// Read implements io.Reader. Between two parts, HTTP/1 keeps the deadline for net/http, which reads what a handler has
-// left of a body. A deadline of HTTP/2 would end the body while the handler is at work.
+// Read implements io.Reader. Between two parts, HTTP/1 keeps the deadline for net/http, which reads the rest that a
+// handler has left of a body. A deadline of HTTP/2 would end the body while the handler is at work.
 func (b *partReader) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(streamTimeout))
 	n, err := b.ReadCloser.Read(p)

@@ -131,8 +131,8 @@ func TestWhatStandsStillIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, connect := range protocols(t) {
 		for still, body := range map[string]func() io.Reader{
-			"a body that does not come":       func() io.Reader { return slowly(2, 10*streamTimeout) },
-			"an answer that nobody ever took": func() io.Reader { return strings.NewReader("x") },
+			"a body that does not come":      func() io.Reader { return slowly(2, 10*streamTimeout) },
+			"an answer that was never taken": func() io.Reader { return strings.NewReader("x") },
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				ended := make(chan error, 1)
@@ -209,7 +209,7 @@ func TestUpgradedConnectionMayBeSilentNotDeaf(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		handlerstest.MustWrite(t, near, "c") // and nobody reads it
+		handlerstest.MustWrite(t, near, "c") // and it is not read
 		if err := <-ended; err == nil || time.Since(began) != streamTimeout {
 			t.Errorf("given up after %s: %v", time.Since(began), err)
 		}

@@ -20,8 +20,8 @@ import (
 	"velocityd/tools/handlerstest"
 )
 
-// whoAsks answers with the address of the caller, and whether his connection is one too many.
-func whoAsks(w http.ResponseWriter, r *http.Request) {
+// showCaller answers with the address of the caller, and whether its connection is one too many.
+func showCaller(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, r.RemoteAddr, " ", ConnectionOf(r).IsExcess) //nolint:gosec // an address has no markup
 }
 
@@ -47,8 +47,8 @@ func version2(tb testing.TB, command proxyproto.ProtocolVersionAndCommand, clien
 func TestClientIsTheOneNamedByProxy(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	plain := listenTo(t, Options{Proxies: admission.ThisMachine()}, whoAsks)
-	secure := listenTo(t, Options{Proxies: admission.ThisMachine(), TLS: authority.ServerTLS(t)}, whoAsks)
+	plain := listenTo(t, Options{Proxies: admission.ThisMachine()}, showCaller)
+	secure := listenTo(t, Options{Proxies: admission.ThisMachine(), TLS: authority.ServerTLS(t)}, showCaller)
 	for name, c := range map[string]struct{ header, want string }{
 		"version 1":              {"PROXY TCP4 198.51.100.7 192.0.2.1 4711 443\r\n", "198.51.100.7:4711"},
 		"version 1, IPv6":        {"PROXY TCP6 2001:db8::7 2001:db8::1 4711 443\r\n", "[2001:db8::7]:4711"},
@@ -105,7 +105,7 @@ func TestProxyNamingNoClientIsClosedAndLogged(t *testing.T) {
 		"an unknown command":     {"\r\n\r\n\x00\r\nQUIT\n\x2f\x11\x00\x0c", "read the header of the PROXY protocol"},
 		"nothing, and it leaves": {"", ""},
 	} {
-		s := listenTo(t, Options{Proxies: admission.ThisMachine()}, whoAsks)
+		s := listenTo(t, Options{Proxies: admission.ThisMachine()}, showCaller)
 		l := handlerstest.Dial(t, s.address)
 		handlerstest.MustWrite(t, l, c.sent)
 		if c.sent == "" {
@@ -125,7 +125,7 @@ func TestProxyNamingNoClientIsClosedAndLogged(t *testing.T) {
 
 func TestWhoIsNoProxyCanNameNobody(t *testing.T) {
 	t.Parallel()
-	s := listenTo(t, Options{Proxies: admission.Proxies{netip.MustParsePrefix("10.0.0.0/8")}}, whoAsks)
+	s := listenTo(t, Options{Proxies: admission.Proxies{netip.MustParsePrefix("10.0.0.0/8")}}, showCaller)
 	l := handlerstest.Dial(t, s.address)
 	handlerstest.MustWrite(t, l, askRoot)
 	holdsClient(t, "without a header", l, "")
@@ -135,7 +135,7 @@ func TestWhoIsNoProxyCanNameNobody(t *testing.T) {
 
 func TestASilentProxyKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
-	s := listenTo(t, Options{Proxies: admission.ThisMachine()}, whoAsks)
+	s := listenTo(t, Options{Proxies: admission.ThisMachine()}, showCaller)
 	for range 8 {
 		handlerstest.Dial(t, s.address)
 	}
@@ -146,7 +146,7 @@ func TestASilentProxyKeepsNobodyWaiting(t *testing.T) {
 
 func TestBoundsApplyToTheNamedClients(t *testing.T) {
 	t.Parallel()
-	s := listenTo(t, Options{Proxies: admission.ThisMachine(), MaxConnectionsPerPeer: 1}, whoAsks)
+	s := listenTo(t, Options{Proxies: admission.ThisMachine(), MaxConnectionsPerPeer: 1}, showCaller)
 	for _, c := range []struct{ client, want string }{
 		{"198.51.100.7", "198.51.100.7:1 false"},
 		{"198.51.100.8", "198.51.100.8:1 false"},
@@ -169,7 +169,7 @@ func TestAProxyHasFiveSecondsForItsHeader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		caller, accepted := net.Pipe()
-		end := serveConn(whoAsks, Options{Proxies: admission.ThisMachine()}, ofTCP{accepted})
+		end := serveConn(showCaller, Options{Proxies: admission.ThisMachine()}, ofTCP{accepted})
 		began := time.Now()
 		handlerstest.MustWrite(t, caller, "P")
 		_, err := caller.Read(make([]byte, 1))

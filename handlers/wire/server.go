@@ -20,24 +20,23 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// answerTimeout is how long a caller may take to receive an answer that is ready. Who does
-// not take it keeps its memory no longer.
+// answerTimeout is how long a caller may take to receive an answer that is ready. Then the memory of the answer is
+// freed.
 const answerTimeout = 5 * time.Second
 
 // streamTimeout is how long a caller may take to receive one part of a stream.
 const streamTimeout = time.Minute
 
-// http2Window is how many bytes of bodies that nobody has read yet one connection of
-// HTTP/2 may hold, in all its requests. It is the smallest that net/http allows. On a
-// connection of HTTP/1 such bytes stay in the kernel.
+// http2Window is how many unread bytes of bodies one connection of HTTP/2 may hold, in all its requests. It is the
+// smallest that net/http allows. On a connection of HTTP/1 such bytes stay in the kernel.
 const http2Window = 64 << 10
 
 // http2Frame is the longest frame that a connection of HTTP/2 reads, in bytes. It is the
 // smallest that the protocol allows. Memory for a whole frame is taken when its head has come.
 const http2Frame = 16 << 10
 
-// sendBuffer is how many bytes of answers the kernel is asked to keep for a connection. By itself it would
-// keep some MB of answers that nobody takes.
+// sendBuffer is how many bytes of answers the kernel is asked to keep for a connection. By default it would keep some
+// MB of answers that callers do not take.
 const sendBuffer = 64 << 10
 
 // NewServer returns a server of handler. It closes connections that are slow or idle,
@@ -72,7 +71,7 @@ func SetAnswerDeadline(w http.ResponseWriter) {
 }
 
 // SetPartDeadline gives the caller a minute to receive a part of a stream that is written to w, if w is on a
-// connection. He may write it to a slow disk, and streams are few.
+// connection. The caller may write it to a slow disk, and streams are few.
 func SetPartDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(streamTimeout))
 }

@@ -36,7 +36,7 @@ func TestSplitNamesEachAddressOnce(t *testing.T) {
 	}
 }
 
-// listen answers nothing to whoever connects, and tells of each that did.
+// listen answers nothing, and tells of each connection.
 func listen(t *testing.T) (addr string, connected <-chan struct{}) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -58,7 +58,7 @@ func listen(t *testing.T) (addr string, connected <-chan struct{}) {
 	return listener.Addr().String(), seen
 }
 
-// refused is an address at which nobody listens.
+// refused is an address at which no program listens.
 func refused(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

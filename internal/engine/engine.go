@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Engine is what carries out the rules of a database.
+// Engine is the kind of a database server.
 type Engine string
 
 // The engines. Auto stands for whichever the database says that it is.
@@ -18,8 +18,8 @@ const (
 	TiDB   Engine = "tidb"
 )
 
-// HasRoutines says that the database has procedures and triggers. Elsewhere the service carries out
-// everything by statements.
+// HasRoutines reports whether the database has procedures and triggers. Elsewhere the service carries out everything by
+// statements.
 func (e Engine) HasRoutines() bool { return e == MySQL }
 
 // BucketsSuffix stands behind the name of Vitess' unsharded keyspace, which the DSN names, in the

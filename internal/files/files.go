@@ -1,6 +1,5 @@
-// Package files reads files that steer the program: passwords, secret keys, certificates, and the
-// program's own memory. It refuses a file that somebody else may have written. It must not know the purpose
-// of a file.
+// Package files reads files that steer the program: passwords, secret keys, certificates, and the program's own memory.
+// It refuses a file that another user may have written. It must not know the purpose of a file.
 package files
 
 import (
@@ -19,14 +18,14 @@ const (
 	LongLimit  = 4 << 20  // of a file of certificates
 )
 
-// Read returns the content of a file, which may be a link to another one. The file and every link to it
-// must belong to the user who runs the program or to root, nobody else may be able to write the file or to
-// put another one in its place, and it must be a regular file of at most limit bytes. Read waits for
-// nobody: it refuses a FIFO. The error names the cure, repeats nothing of the file, and wraps
-// fs.ErrNotExist if there is no file. Read does NOT look at folders above the one of the file.
+// Read returns the content of a file, which may be a link to another one. The file and every link to it must belong to
+// the user that runs the program or to root, no other user may be able to write the file or to put another one in its
+// place, and it must be a regular file of at most limit bytes. Read does not wait: it refuses a FIFO. The error names
+// the cure, repeats nothing of the file, and wraps fs.ErrNotExist if there is no file. Read does NOT look at folders
+// above the one of the file.
 func Read(path string, limit int64) ([]byte, error) { return read(path, limit, 0o022) }
 
-// ReadSecret is Read for a file that not everybody on the machine may read. The file's group may.
+// ReadSecret is Read for a file that all users of the machine must not be able to read. The file's group may.
 func ReadSecret(path string, limit int64) ([]byte, error) { return read(path, limit, 0o026) }
 
 // At most mostLinks links lead to a file, as on Linux.
@@ -56,7 +55,7 @@ func read(path string, limit int64, refused fs.FileMode) ([]byte, error) {
 	return nil, fmt.Errorf("%s: too many links", path)
 }
 
-// checkPlace returns an error if somebody else may have put a file or a link where it is.
+// checkPlace returns an error if another user may have put a file or a link in its place.
 func checkPlace(path string, info fs.FileInfo) error {
 	if err := checkOwner(path, info); err != nil {
 		return err
@@ -66,16 +65,16 @@ func checkPlace(path string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	// In a folder with the sticky bit, such as the one in which Kubernetes mounts secrets, nobody
-	// replaces files of others.
+	// In a folder with the sticky bit, such as the one in which Kubernetes mounts secrets, users cannot replace files of
+	// others.
 	if around.Mode()&fs.ModeSticky != 0 {
 		return checkOwner(folder, around)
 	}
 	return Folder(folder)
 }
 
-// Folder returns an error with the cure, unless the folder belongs to the user who runs the program or to
-// root, and nobody else can write in it.
+// Folder returns an error with the cure, unless the folder belongs to the user that runs the program or to root, and no
+// other user can write in it.
 func Folder(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -98,7 +97,7 @@ func checkOwner(path string, info fs.FileInfo) error {
 	}
 	if own := os.Geteuid(); stat.Uid != 0 && int(stat.Uid) != own {
 		return fmt.Errorf("%s belongs to user %d, and must belong to root or to the user who runs velocityd (%d): run "+
-			"'chown' on it, after a look at what it holds",
+			"'chown' on it, after a look at its content",
 			path, stat.Uid, own)
 	}
 	return nil
@@ -106,7 +105,7 @@ func checkOwner(path string, info fs.FileInfo) error {
 
 // readFile reads a file that is no link, unless its mode has one of the bits in refused.
 func readFile(path string, limit int64, refused fs.FileMode) (text []byte, err error) {
-	// Without O_NONBLOCK to open a FIFO is to wait for somebody who writes to it.
+	// Without O_NONBLOCK, opening a FIFO waits for its writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
@@ -125,7 +124,7 @@ func readFile(path string, limit int64, refused fs.FileMode) (text []byte, err e
 	case mode.Perm()&refused&0o022 != 0:
 		return nil,
 			fmt.Errorf(
-				"other users of this machine can change %s (mode %04o): run 'chmod go-w' on it, after a look at what it holds",
+				"other users of this machine can change %s (mode %04o): run 'chmod go-w' on it, after a look at its content",
 				path, mode.Perm())
 	case mode.Perm()&refused != 0:
 		return nil,

@@ -12,7 +12,7 @@ import (
 	"velocityd/internal/files"
 )
 
-// stranger is a user who is neither root nor the one who runs the tests.
+// stranger is a user that is neither root nor the one that runs the tests.
 const stranger = 4711
 
 func TestFilesWritableByOthersAreRefused(t *testing.T) {
@@ -24,14 +24,14 @@ func TestFilesWritableByOthersAreRefused(t *testing.T) {
 	}{
 		"as it is":             {func(string, string) error { return nil }, "", ""},
 		"read by its group":    {chmod(0o640), "", ""},
-		"read by everybody":    {chmod(0o644), "", "'chmod o='"},
+		"read by all":          {chmod(0o644), "", "'chmod o='"},
 		"written by its group": {chmod(0o620), "'chmod go-w'", ""},
-		"written by everybody": {chmod(0o666), "'chmod go-w'", ""},
+		"written by all":       {chmod(0o666), "'chmod go-w'", ""},
 		"another user's": {
 			func(_, file string) error { return os.Chown(file, stranger, -1) },
 			"belongs to user 4711", "",
 		},
-		"a folder for everybody": {func(f, _ string) error { return os.Chmod(f, 0o777) }, "'chmod go-w'", ""}, //nolint:gosec // is tested
+		"a folder for all":       {func(f, _ string) error { return os.Chmod(f, 0o777) }, "'chmod go-w'", ""}, //nolint:gosec // is tested
 		"a folder for its group": {func(f, _ string) error { return os.Chmod(f, 0o770) }, "'chmod go-w'", ""}, //nolint:gosec // is tested
 		"a folder of another user's": {
 			func(folder, _ string) error { return os.Chown(folder, stranger, -1) },
@@ -51,7 +51,7 @@ func TestFilesWritableByOthersAreRefused(t *testing.T) {
 		"another user's link": {func(_, file string) error {
 			return errors.Join(linked(file, "a/real"), os.Lchown(file, stranger, -1))
 		}, "belongs to user 4711", ""},
-		"a link into a folder for everybody": {func(folder, file string) error {
+		"a link into a folder for all": {func(folder, file string) error {
 			return errors.Join(linked(file, "a/real"), os.Chmod(filepath.Join(folder, "a"), 0o777)) //nolint:gosec // tested
 		}, "'chmod go-w'", ""},
 		"a link to itself": {

@@ -1,4 +1,4 @@
-// Package spelling finds the name that somebody meant who has written another one. It must not know where names stand.
+// Package spelling finds the known name that is nearest to a mistyped one. It must not know where names stand.
 package spelling
 
 import "github.com/agnivade/levenshtein"

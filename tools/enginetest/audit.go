@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"velocityd/db/prover"
+	"velocityd/db/verify"
 	"velocityd/db/zonerow"
 	"velocityd/service"
 	"velocityd/service/proof"
@@ -17,7 +17,7 @@ import (
 // may have aged.
 func (d *Database) Audit(tb testing.TB, zones ...service.Zone) {
 	tb.Helper()
-	d.audit(tb, prover.Options{Rules: rulesOf(zones)})
+	d.audit(tb, verify.Options{Rules: rulesOf(zones)})
 }
 
 // AuditZones is Audit for the txns of these zones alone, in a database that others use, too. No
@@ -30,7 +30,7 @@ func (d *Database) AuditZones(tb testing.TB, zones ...service.Zone) {
 	}
 	rules := rulesOf(zones)
 	rules.ClockWasSet = true
-	d.audit(tb, prover.Options{Rules: rules, Zones: ids})
+	d.audit(tb, verify.Options{Rules: rules, Zones: ids})
 }
 
 // LeaveUnaudited says that the test itself writes or deletes txns, so that they need not keep the
@@ -48,14 +48,14 @@ func (d *Database) auditAtEnd(tb testing.TB) {
 		return
 	}
 	if !d.hasAgedRows {
-		d.audit(tb, prover.Options{})
+		d.audit(tb, verify.Options{})
 		return
 	}
 	zones, err := Consistently(tb, d, d.unchangedZones)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	d.audit(tb, prover.Options{Rules: rulesOf(zones)}, proof.KindOverRate, proof.KindInstants, proof.KindLost,
+	d.audit(tb, verify.Options{Rules: rulesOf(zones)}, proof.KindOverRate, proof.KindInstants, proof.KindLost,
 		proof.KindRepeats, proof.KindCount)
 }
 
@@ -69,11 +69,11 @@ func rulesOf(zones []service.Zone) *proof.Rules {
 }
 
 // audit fails the test for each finding that is not of one of some kinds.
-func (d *Database) audit(tb testing.TB, o prover.Options, but ...proof.Kind) {
+func (d *Database) audit(tb testing.TB, o verify.Options, but ...proof.Kind) {
 	tb.Helper()
 	o.Findings, o.Places = math.MaxInt, proof.DefaultPlaces
 	findings, err := Consistently(tb, d, func() (found []proof.Finding, err error) {
-		_, err = prover.Run(context.Background(), d.SQL, o, func(f proof.Finding) { found = append(found, f) })
+		_, err = verify.Run(context.Background(), d.SQL, o, func(f proof.Finding) { found = append(found, f) })
 		return found, err
 	})
 	if err != nil {

@@ -82,7 +82,7 @@ func Dial(tb testing.TB, address string) *Line {
 	return NewLine(conn)
 }
 
-// DialTLS is Dial with TLS, by a caller who trusts the authority and speaks HTTP/1 alone.
+// DialTLS is Dial with TLS, by a caller that trusts the authority and speaks HTTP/1 alone.
 func DialTLS(tb testing.TB, address string, authority *Authority) *Line {
 	tb.Helper()
 	conn, err := (&tls.Dialer{Config: &tls.Config{RootCAs: authority.Pool}}).DialContext(tb.Context(), "tcp", address)

@@ -78,7 +78,7 @@ func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 	proving, cancel := context.WithTimeout(ctx, LocalTimeout)
 	defer cancel()
 	here, err := newLocal(store, keys)
-	if err = cmp.Or(store.ProveKeys(proving, keys.Keys()), err); err != nil {
+	if err = cmp.Or(store.CompareKeys(proving, keys.Keys()), err); err != nil {
 		_ = store.Close() // the first error says more
 		return Endpoint{}, err
 	}
@@ -93,7 +93,7 @@ func newLocal(store *db.Store, keys *service.Keyring) (*client.Client, error) {
 	return client.New("http://in.process", client.Inside(handlers.New(handlers.Options{
 		Limiter: service.NewLimiter(store, service.LimiterOptions{Zones: store.Records, Keys: keys, Timeout: LocalTimeout}),
 		Reader:  hiding, Writer: hiding, Exports: hiding, RecordedKeys: hiding.RecordedKeys,
-		Webhooks: hiding, Registry: store.Records, Retention: store.Retention(), InProcess: true,
+		Webhooks: hiding, Registry: store.Records, Retention: store.RetentionRunner(), InProcess: true,
 		Observe: func(ctx context.Context, request handlers.Observed) { inprocess.Blame(ctx, request.Err) },
 	})))
 }

@@ -43,11 +43,11 @@ func looks() []look {
 		{
 			about: "checks and reports", fine: works, do: cure, isNeeded: true,
 			entries: []string{"check_velocity_by_rule", "forget_attempts", "repeat_txns", "report_outcomes"},
-			prove:   func(ctx context.Context, p Patient) error { return p.Probe.Prove(ctx) },
+			prove:   func(ctx context.Context, p Patient) error { return p.Probe.Ready(ctx) },
 		},
 		{
 			about: "releases", fine: works, do: cure, of: []engine.Engine{engine.MySQL}, entries: []string{"release_bucket"},
-			prove: func(ctx context.Context, p Patient) error { return p.Probe.ProveReleases(ctx) },
+			prove: func(ctx context.Context, p Patient) error { return p.Probe.ReadyForReleases(ctx) },
 		},
 		{
 			about: "edits", fine: "the procedures of their triggers are there", do: cure, of: []engine.Engine{engine.MySQL},

@@ -51,7 +51,7 @@ func proveSchema(ctx context.Context, p Patient) error {
 
 // proveKeys returns a *db.UnreadyError if other instances have another secret key under one of the ids.
 func proveKeys(ctx context.Context, p Patient) error {
-	err := p.Store.ProveKeys(ctx, p.Keys)
+	err := p.Store.CompareKeys(ctx, p.Keys)
 	if errors.Is(err, service.ErrConflict) {
 		return db.NewUnreadyError(err.Error(), nil)
 	}

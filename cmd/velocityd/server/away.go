@@ -67,7 +67,7 @@ func (s *Instance) answers(ctx context.Context) error {
 func (s *Instance) proveChecks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	return s.probe.ProveChecks(ctx)
+	return s.probe.ReadyForChecks(ctx)
 }
 
 // logAway logs that checks are answered without the database for a cause or, if that is nil,

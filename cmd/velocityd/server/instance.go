@@ -74,7 +74,7 @@ func New(o Options) (*Instance, error) {
 		if err != nil || !s.asksWho.Load() {
 			return err
 		}
-		return s.probe.ProveCredentials(ctx)
+		return s.probe.ReadyForCredentials(ctx)
 	}, s.logger)
 	return s, s.remember()
 }
@@ -263,7 +263,7 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 	stored, o := Hiding(s.store, s.keys), s.options.HTTP
 	o.Limiter, o.Reader = s.limiter, stored
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
-	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.Retention(), stored
+	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.RetentionRunner(), stored
 	o.Backtests, o.Registry = s.backtests, s.store.Records
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest

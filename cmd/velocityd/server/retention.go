@@ -23,17 +23,17 @@ const eventPause = 2 * time.Second
 // retain runs the tasks of retention that are due, until ctx ends.
 func (s *Instance) retain(ctx context.Context) {
 	_ = s.measureRetention(ctx) // a fault is told when the first task is due
-	s.takeTurns(ctx, s.store.Retention(), retentionPause, s.measureRetention)
+	s.takeTurns(ctx, s.store.RetentionRunner(), retentionPause, s.measureRetention)
 }
 
 // makeEvents runs the tasks that make events, until ctx ends.
 func (s *Instance) makeEvents(ctx context.Context) {
-	s.takeTurns(ctx, s.store.Prompt(), eventPause, func(context.Context) error { return nil })
+	s.takeTurns(ctx, s.store.EventRunner(), eventPause, func(context.Context) error { return nil })
 }
 
 // sendEvents sends events to webhooks, until ctx ends.
 func (s *Instance) sendEvents(ctx context.Context) {
-	s.takeTurns(ctx, s.store.Deliverer(s.options.Courier), eventPause, s.measureWebhooks)
+	s.takeTurns(ctx, s.store.WebhookRunner(s.options.Courier), eventPause, s.measureWebhooks)
 }
 
 // measureWebhooks sets the metrics of webhooks.
@@ -90,7 +90,7 @@ func (s *Instance) beginMetricsOfRetention() {
 	if !s.options.Retention {
 		return
 	}
-	for _, task := range s.store.Retention().Names() {
+	for _, task := range s.store.RetentionRunner().Names() {
 		s.metrics.NoteRetention(task, time.Time{}, false, false)
 	}
 }
@@ -102,7 +102,7 @@ func (s *Instance) measureRetention(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	state, err := s.store.Retention().Retention(ctx)
+	state, err := s.store.RetentionRunner().Retention(ctx)
 	if err != nil {
 		return err
 	}

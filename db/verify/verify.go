@@ -1,7 +1,7 @@
-// Package prover reads what a database has recorded and lets service/proof judge it. It reads by plain SELECTs of some
+// Package verify reads what a database has recorded and lets service/proof judge it. It reads by plain SELECTs of some
 // thousand rows each, which wait for no lock and hold none, so that checks go on beside it, and a replica will do. It
 // must not decide anything, and it writes nothing.
-package prover
+package verify
 
 import (
 	"context"
@@ -60,8 +60,8 @@ type Result struct {
 // errEnough ends a proof with many findings.
 var errEnough = errors.New("enough findings")
 
-// prover is one proof under way.
-type prover struct {
+// verifier is one proof under way.
+type verifier struct {
 	Options
 
 	on     zonerow.Querier
@@ -79,59 +79,59 @@ type prover struct {
 // Run reads all rows, attempt ids and totals, and calls found with each finding. The error says that the proof did not
 // come to its end: it wraps the context's, or one of the engine.
 func Run(ctx context.Context, on zonerow.Querier, o Options, found func(proof.Finding)) (Result, error) {
-	p := &prover{Options: o, on: on, tell: found, hours: proof.Hours{}}
-	err := p.run(ctx)
+	v := &verifier{Options: o, on: on, tell: found, hours: proof.Hours{}}
+	err := v.run(ctx)
 	if errors.Is(err, errEnough) {
-		p.result.IsCut, err = true, nil
+		v.result.IsCut, err = true, nil
 	}
-	return p.result, err
+	return v.result, err
 }
 
-func (p *prover) run(ctx context.Context) error {
-	if err := p.readClock(ctx); err != nil {
+func (v *verifier) run(ctx context.Context) error {
+	if err := v.readClock(ctx); err != nil {
 		return err
 	}
-	if p.Rules == nil {
-		p.Rules = proof.NewRules()
-		p.Rules.Complete = p.audited
-		if err := readRules(ctx, p.on, p.Rules); err != nil {
+	if v.Rules == nil {
+		v.Rules = proof.NewRules()
+		v.Rules.Complete = v.audited
+		if err := readRules(ctx, v.on, v.Rules); err != nil {
 			return err
 		}
 	}
-	p.Rules.Settle()
+	v.Rules.Settle()
 	first := uint64(0)
-	if !p.Since.IsZero() && p.FirstID != nil {
+	if !v.Since.IsZero() && v.FirstID != nil {
 		var err error
 		// The windows of the first rows hold earlier ones.
-		if first, err = p.FirstID(ctx, p.Since.Add(-p.Rules.Longest(p.Since))); err != nil {
+		if first, err = v.FirstID(ctx, v.Since.Add(-v.Rules.Longest(v.Since))); err != nil {
 			return err
 		}
 	}
-	if err := p.proveRows(ctx, first); err != nil {
+	if err := v.verifyRows(ctx, first); err != nil {
 		return err
 	}
-	if len(p.Zones) > 0 {
+	if len(v.Zones) > 0 {
 		return nil
 	}
-	if err := p.proveAnswers(ctx); err != nil {
+	if err := v.verifyAnswers(ctx); err != nil {
 		return err
 	}
-	return p.proveHours(ctx)
+	return v.verifyHours(ctx)
 }
 
 // found tells a finding.
-func (p *prover) found(f proof.Finding) {
-	if p.failed == nil {
-		p.tell(f)
-		if p.result.Findings++; p.result.Findings == p.Findings {
-			p.failed = errEnough
+func (v *verifier) found(f proof.Finding) {
+	if v.failed == nil {
+		v.tell(f)
+		if v.result.Findings++; v.result.Findings == v.Findings {
+			v.failed = errEnough
 		}
 	}
 }
 
 // readClock reads how far rows are read, and how far back they and the changes of zones are kept. The policy is that of
 // all zones: some rows that it would remove may still be there.
-func (p *prover) readClock(ctx context.Context) error {
+func (v *verifier) readClock(ctx context.Context) error {
 	var now time.Time
 	daysAgo := func(days int64) time.Time {
 		if days == 0 {
@@ -141,15 +141,15 @@ func (p *prover) readClock(ctx context.Context) error {
 	}
 	const days = "COALESCE((SELECT MAX(CASE WHEN %[1]s = 0 THEN 0 ELSE GREATEST(%[1]s, minimum_days) END) FROM " +
 		"retention_policy), 0)"
-	err := each(ctx, p.on, "SELECT "+microseconds("UTC_TIMESTAMP(6)")+", "+fmt.Sprintf(days, "keep_days")+", "+
+	err := each(ctx, v.on, "SELECT "+microseconds("UTC_TIMESTAMP(6)")+", "+fmt.Sprintf(days, "keep_days")+", "+
 		fmt.Sprintf(days, "audit_days"),
 		func(row reading) {
 			now = row.instant(0)
-			p.kept, p.audited = daysAgo(row.int(1)), daysAgo(row.int(2))
+			v.kept, v.audited = daysAgo(row.int(1)), daysAgo(row.int(2))
 		})
 	if err != nil {
 		return fmt.Errorf("read the clock: %w", err)
 	}
-	p.result.Until = now.Add(-p.Lag)
+	v.result.Until = now.Add(-v.Lag)
 	return nil
 }

@@ -1,4 +1,4 @@
-package prover
+package verify
 
 import (
 	"context"
@@ -36,57 +36,57 @@ func (r reading) row() proof.Row {
 	return row
 }
 
-// proveRows judges all txns from an id on; more than once, if the windows of all buckets need too much memory at once.
-func (p *prover) proveRows(ctx context.Context, first uint64) error {
-	windows := proof.NewWindows(p.Rules, p.Places)
-	whole := proof.New(p.Rules, p.Since, windows, p.found,
-		func(rows []proof.Row) { p.suspects = append(p.suspects, rows) })
-	last, err := p.highestID(ctx)
+// verifyRows judges all txns from an id on; more than once, if the windows of all buckets need too much memory at once.
+func (v *verifier) verifyRows(ctx context.Context, first uint64) error {
+	windows := proof.NewWindows(v.Rules, v.Places)
+	whole := proof.New(v.Rules, v.Since, windows, v.found,
+		func(rows []proof.Row) { v.suspects = append(v.suspects, rows) })
+	last, err := v.highestID(ctx)
 	if err != nil {
 		return err
 	}
 	progress := Progress{First: first, Last: last}
-	err = p.readRows(ctx, first, &progress, func(row *proof.Row) {
+	err = v.readRows(ctx, first, &progress, func(row *proof.Row) {
 		whole.Add(row)
-		if p.hours.Add(row); p.oldest.IsZero() || row.CreatedAt.Before(p.oldest) {
-			p.oldest = row.CreatedAt.Time
+		if v.hours.Add(row); v.oldest.IsZero() || row.CreatedAt.Before(v.oldest) {
+			v.oldest = row.CreatedAt.Time
 		}
 	})
 	whole.End()
-	err = errors.Join(err, p.judgeSuspects(ctx))
-	p.result.Rows, p.result.Readings, p.result.Unknown = progress.Rows, 1, whole.Unknown
-	for err == nil && p.failed == nil && windows.Next() {
-		p.result.Readings++
+	err = errors.Join(err, v.judgeSuspects(ctx))
+	v.result.Rows, v.result.Readings, v.result.Unknown = progress.Rows, 1, whole.Unknown
+	for err == nil && v.failed == nil && windows.Next() {
+		v.result.Readings++
 		progress.Parts = windows.Parts()
-		err = p.readRows(ctx, first, &progress, func(row *proof.Row) {
-			if f, over := windows.Add(row); over && !row.CreatedAt.Before(p.Since) {
-				p.found(f)
+		err = v.readRows(ctx, first, &progress, func(row *proof.Row) {
+			if f, over := windows.Add(row); over && !row.CreatedAt.Before(v.Since) {
+				v.found(f)
 			}
 		})
 	}
 	if err == nil {
-		err = p.failed
+		err = v.failed
 	}
 	return err
 }
 
-func (p *prover) highestID(ctx context.Context) (id uint64, err error) {
-	err = each(ctx, p.on, "SELECT MAX(id) FROM zone_txn", func(r reading) { id = r.uint(0) })
+func (v *verifier) highestID(ctx context.Context) (id uint64, err error) {
+	err = each(ctx, v.on, "SELECT MAX(id) FROM zone_txn", func(r reading) { id = r.uint(0) })
 	return id, err
 }
 
 // readRows calls do with the txns from an id on until the end of the proof, in the order of their ids. They are read by
 // pieces of the primary key, without a bound of time, so that no row is passed over that is where it must not be.
-func (p *prover) readRows(ctx context.Context, first uint64, progress *Progress, do func(*proof.Row)) error {
+func (v *verifier) readRows(ctx context.Context, first uint64, progress *Progress, do func(*proof.Row)) error {
 	zones := ""
-	if len(p.Zones) > 0 {
-		zones = " AND zone_id IN (" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(p.Zones)), ", "), "[]") + ")"
+	if len(v.Zones) > 0 {
+		zones = " AND zone_id IN (" + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(v.Zones)), ", "), "[]") + ")"
 	}
-	until := p.result.Until.Format(instantFormat)
+	until := v.result.Until.Format(instantFormat)
 	last, seen := first, map[time.Time]bool{} // the rows with the id last that were read
-	for isAll := false; !isAll && p.failed == nil; {
+	for isAll := false; !isAll && v.failed == nil; {
 		n, isNew := 0, false
-		err := each(ctx, p.on, fmt.Sprintf(`
+		err := each(ctx, v.on, fmt.Sprintf(`
 SELECT %s
   FROM zone_txn FORCE INDEX (PRIMARY)
  WHERE id >= %d
@@ -108,47 +108,47 @@ SELECT %s
 		if err != nil {
 			return fmt.Errorf("txns from %d on: %w", last, err)
 		}
-		if err := p.judgeSuspects(ctx); err != nil {
+		if err := v.judgeSuspects(ctx); err != nil {
 			return err
 		}
 		isAll = n < rowsAtOnce || !isNew
-		if p.Progress != nil {
-			p.Progress(*progress)
+		if v.Progress != nil {
+			v.Progress(*progress)
 		}
 	}
-	return p.failed
+	return v.failed
 }
 
 // judgeSuspects judges the checks that may be torn.
-func (p *prover) judgeSuspects(ctx context.Context) error {
-	for _, rows := range p.suspects {
-		if p.failed != nil {
+func (v *verifier) judgeSuspects(ctx context.Context) error {
+	for _, rows := range v.suspects {
+		if v.failed != nil {
 			break
 		}
-		if err := p.judgeAgain(ctx, rows[0]); err != nil {
+		if err := v.judgeAgain(ctx, rows[0]); err != nil {
 			return fmt.Errorf("read check %d again: %w", rows[0].CheckID, err)
 		}
 	}
-	p.suspects = nil
+	v.suspects = nil
 	return nil
 }
 
 // judgeAgain reads the txns of the check of one of them by one statement, which sees all of them as they are at one
 // instant, and judges them. Of a check that is older than the policy keeps, retention may have removed some.
-func (p *prover) judgeAgain(ctx context.Context, first proof.Row) error {
+func (v *verifier) judgeAgain(ctx context.Context, first proof.Row) error {
 	var again []proof.Row
 	from, until := first.ID-min(first.ID, proof.CheckSpan), first.ID+proof.CheckSpan
-	err := each(ctx, p.on, fmt.Sprintf(`
+	err := each(ctx, v.on, fmt.Sprintf(`
 SELECT %s
   FROM zone_txn FORCE INDEX (PRIMARY)
  WHERE id BETWEEN %d AND %d
    AND check_id = %d
  ORDER BY id`, rowColumns, from, until, first.CheckID), func(r reading) { again = append(again, r.row()) })
-	if err != nil || len(again) == 0 || first.CreatedAt.Before(p.kept) && len(again) < first.CheckBuckets {
+	if err != nil || len(again) == 0 || first.CreatedAt.Before(v.kept) && len(again) < first.CheckBuckets {
 		return err
 	}
-	for _, f := range proof.JudgeCheck(again, p.Rules.HasSeries()) {
-		p.found(f)
+	for _, f := range proof.JudgeCheck(again, v.Rules.HasSeries()) {
+		v.found(f)
 	}
 	return nil
 }

@@ -10,10 +10,10 @@ import (
 	"velocityd/service"
 )
 
-// hints holds what this instance has seen of zones and buckets. A batch chooses by it what to
+// cache holds what this instance has seen of zones and buckets. A batch chooses by it what to
 // read first. It never affects a decision: each batch checks under its locks that it has read
 // enough, and reads again if it has not.
-type hints struct {
+type cache struct {
 	mu    sync.RWMutex
 	zones map[int64]zonePlan
 
@@ -23,7 +23,7 @@ type hints struct {
 	// batch that had such buckets.
 	unseenAreNew atomic.Bool
 
-	stuck stuck
+	timeouts timeouts
 
 	ahead atomic.Int64 // nanoseconds by which the engine's clock is ahead of this machine's
 }
@@ -35,41 +35,41 @@ const (
 	seenGroup  = 8
 )
 
-// newHints returns hints that remember so many buckets, a multiple of seenGroup.
-func newHints(places int) *hints {
-	return &hints{zones: map[int64]zonePlan{}, seed: maphash.MakeSeed(), seen: make([]atomic.Uint32, places)}
+// newCache returns a cache that remembers so many buckets, a multiple of seenGroup.
+func newCache(places int) *cache {
+	return &cache{zones: map[int64]zonePlan{}, seed: maphash.MakeSeed(), seen: make([]atomic.Uint32, places)}
 }
 
 // plan returns what had to be read of a zone's buckets when one was last read.
-func (h *hints) plan(zoneID int64) zonePlan {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return h.zones[zoneID]
+func (c *cache) plan(zoneID int64) zonePlan {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.zones[zoneID]
 }
 
 // sawQuota remembers that a zone has a period and a high rate. The rest is learned by the next batch.
-func (h *hints) sawQuota(zoneID int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	plan := h.zones[zoneID]
+func (c *cache) sawQuota(zoneID int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	plan := c.zones[zoneID]
 	plan.isQuota = true
-	h.zones[zoneID] = plan
+	c.zones[zoneID] = plan
 }
 
 // learn remembers what had to be read.
-func (h *hints) learn(plans map[int64]zonePlan) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	maps.Copy(h.zones, plans)
+func (c *cache) learn(plans map[int64]zonePlan) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.Copy(c.zones, plans)
 }
 
 // now estimates what the engine's clock shows.
-func (h *hints) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
+func (c *cache) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
-func (h *hints) sawClock(now time.Time) { h.ahead.Store(int64(time.Until(now))) }
+func (c *cache) sawClock(now time.Time) { c.ahead.Store(int64(time.Until(now))) }
 
-func (h *hints) sawRow(b service.Bucket) {
-	tag, group := h.groupOf(b)
+func (c *cache) sawRow(b service.Bucket) {
+	tag, group := c.groupOf(b)
 	for i := range group {
 		switch group[i].Load() {
 		case tag:
@@ -83,8 +83,8 @@ func (h *hints) sawRow(b service.Bucket) {
 }
 
 // hasSeenRow says that a bucket had a lock row when this instance last looked.
-func (h *hints) hasSeenRow(b service.Bucket) bool {
-	tag, group := h.groupOf(b)
+func (c *cache) hasSeenRow(b service.Bucket) bool {
+	tag, group := c.groupOf(b)
 	for i := range group {
 		if group[i].Load() == tag {
 			return true
@@ -95,19 +95,19 @@ func (h *hints) hasSeenRow(b service.Bucket) bool {
 
 // metUnseen remembers how many buckets of a batch were not in seen, and how many of these had
 // a row.
-func (h *hints) metUnseen(met, found int) {
+func (c *cache) metUnseen(met, found int) {
 	if met > 0 {
-		h.unseenAreNew.Store(2*found < met)
+		c.unseenAreNew.Store(2*found < met)
 	}
 }
 
 // groupOf returns the places in which a bucket can be remembered, and the tag by which it is
 // known there. Two buckets with the same group and tag count as one, which costs time
 // and no correctness.
-func (h *hints) groupOf(b service.Bucket) (tag uint32, group []atomic.Uint32) {
-	hash := maphash.Comparable(h.seed, b)
-	first := hash >> 32 % uint64(len(h.seen)/seenGroup) * seenGroup
-	return uint32(hash) | 1, h.seen[first : first+seenGroup]
+func (c *cache) groupOf(b service.Bucket) (tag uint32, group []atomic.Uint32) {
+	hash := maphash.Comparable(c.seed, b)
+	first := hash >> 32 % uint64(len(c.seen)/seenGroup) * seenGroup
+	return uint32(hash) | 1, c.seen[first : first+seenGroup]
 }
 
 // zonePlan is what is read of the buckets of one zone. Its zero value reads

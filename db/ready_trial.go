@@ -22,31 +22,31 @@ type obstacle struct {
 
 func (o obstacle) Unwrap() error { return o.error }
 
-// proof is a packet of statements, each of which proves that something is there and may be used. Behind each
+// trial is a packet of statements, each of which proves that something is there and may be used. Behind each
 // that writes stands a SELECT, which is answered when it is done.
-type proof struct{ session.Reading }
+type trial struct{ session.Reading }
 
 // look adds a statement that answers with rows, or with none, and a function for each row.
-func (p *proof) look(statement string, row func([]driver.Value) error) {
-	p.SQL(statement).SQL(";")
-	p.AtLeast(0, row)
+func (t *trial) look(statement string, row func([]driver.Value) error) {
+	t.SQL(statement).SQL(";")
+	t.AtLeast(0, row)
 }
 
 // read is look for rows that nobody looks at.
-func (p *proof) read(statement string) { p.look(statement, func([]driver.Value) error { return nil }) }
+func (t *trial) read(statement string) { t.look(statement, func([]driver.Value) error { return nil }) }
 
 // write adds statements that answer with no rows. None of them may hold a semicolon.
-func (p *proof) write(statements *session.Packet) {
+func (t *trial) write(statements *session.Packet) {
 	for statement := range strings.SplitSeq(strings.TrimSuffix(string(statements.Text), ";"), ";") {
-		p.read(statement + "; SELECT 1")
+		t.read(statement + "; SELECT 1")
 	}
 }
 
 // ask sends the packet. The error is an obstacle.
-func (p *proof) ask(ctx context.Context, conn *session.Conn) error {
-	text := string(p.Text)
-	if err := p.Send(ctx, conn); err != nil {
-		return obstacleIn(text, p.Answered, err)
+func (t *trial) ask(ctx context.Context, conn *session.Conn) error {
+	text := string(t.Text)
+	if err := t.Send(ctx, conn); err != nil {
+		return obstacleIn(text, t.Answered, err)
 	}
 	return nil
 }
@@ -77,17 +77,17 @@ func obstacleIn(packet string, answered int, err error) obstacle {
 	return obstacle{error: err}
 }
 
-// nobodysBucket returns a bucket that no other session names, of a zone that does not exist: a zone has an id of 1 or
+// unusedBucket returns a bucket that no other session names, of a zone that does not exist: a zone has an id of 1 or
 // more. So conditions on it find no row, and lock none.
-func nobodysBucket() service.Bucket {
+func unusedBucket() service.Bucket {
 	id := rand.Uint64()
 	return service.Bucket{Key: fmt.Sprintf("100::%x:%x:%x:%x", id>>48, id>>32&0xffff, id>>16&0xffff, id&0xffff)}
 }
 
-// rehearsal returns a batch of checks of one bucket each, whose zones do not exist and are taken to have all that a
+// trialBatch returns a batch of checks of one bucket each, whose zones do not exist and are taken to have all that a
 // batch reads for.
-func rehearsal(conn *session.Conn, buckets []service.Bucket) *batch {
-	known, plans := newHints(seenGroup), map[int64]zonePlan{}
+func trialBatch(conn *session.Conn, buckets []service.Bucket) *batch {
+	known, plans := newCache(seenGroup), map[int64]zonePlan{}
 	checks := make([]service.Check, len(buckets))
 	for i := range buckets {
 		term := service.Term{Window: time.Hour}
@@ -103,32 +103,32 @@ func rehearsal(conn *session.Conn, buckets []service.Bucket) *batch {
 	return b
 }
 
-// proveLimits proves what a decision reads besides buckets. On engines with procedures it calls those that decide a
+// tryLimits reads what a decision reads besides buckets. On engines with procedures it calls those that decide a
 // lone check and, if reports is true, record outcomes: these begin transactions of their own.
-func proveLimits(ctx context.Context, conn *session.Conn, reports bool) error {
+func tryLimits(ctx context.Context, conn *session.Conn, reports bool) error {
 	d := dialectOf(conn.Engine)
-	if err := d.prove(ctx, conn, checking); err != nil {
+	if err := d.try(ctx, conn, checking); err != nil {
 		return err
 	}
 	if reports {
-		if err := d.prove(ctx, conn, reporting); err != nil {
+		if err := d.try(ctx, conn, reporting); err != nil {
 			return err
 		}
 	}
-	b := rehearsal(conn, []service.Bucket{nobodysBucket()})
+	b := trialBatch(conn, []service.Bucket{unusedBucket()})
 	b.known.present = b.zoneIDs
-	var r proof
+	var r trial
 	b.readZones(&r.Reading)
 	b.readOverrides(&r.Reading)
 	r.read("SELECT value FROM velocity_identity LIMIT 1")
 	return r.ask(ctx, conn)
 }
 
-// proveBuckets sends all that a check and, if reports is true, a report reads and writes of buckets, and rolls back. No
+// tryBuckets sends all that a check and, if reports is true, a report reads and writes of buckets, and rolls back. No
 // statement finds a row.
-func proveBuckets(ctx context.Context, conn *session.Conn, buckets []service.Bucket, reports bool) error {
-	var r proof
-	b := rehearsal(conn, buckets)
+func tryBuckets(ctx context.Context, conn *session.Conn, buckets []service.Bucket, reports bool) error {
+	var r trial
+	b := trialBatch(conn, buckets)
 	b.open(&r.Reading)
 	lockFree, _ := b.dialect.lockFree()
 	b.lock(&r.Reading, b.buckets, lockFree)
@@ -143,14 +143,14 @@ func proveBuckets(ctx context.Context, conn *session.Conn, buckets []service.Buc
 		r.Keys(part, nil)
 		r.read(")")
 	}
-	ruling, written := b.emptyHanded(), new(session.Packet)
+	ruling, written := b.emptyRuling(), new(session.Packet)
 	b.updateLockouts(written, ruling)
 	b.writeSeries(written, ruling)
 	b.writeImprintKeys(written, ruling)
 	b.dialect.forget(b, written, b.attemptIDs)
 	b.dialect.repeat(b, written, ruling)
 	if reports {
-		b.dialect.rehearse(b, written)
+		b.dialect.writeTrial(b, written)
 	}
 	r.write(written)
 	b.reset(&r.Packet)
@@ -158,8 +158,8 @@ func proveBuckets(ctx context.Context, conn *session.Conn, buckets []service.Buc
 	return r.ask(ctx, conn)
 }
 
-// emptyHanded is a ruling that changes rows of each bucket which do not exist.
-func (b *batch) emptyHanded() *service.Ruling {
+// emptyRuling is a ruling that changes rows of each bucket which do not exist.
+func (b *batch) emptyRuling() *service.Ruling {
 	ruling := &service.Ruling{
 		Lockouts: map[service.Bucket]service.Lockout{}, Series: map[service.Bucket]service.Series{},
 		Tried: map[service.Bucket]bool{},
@@ -177,11 +177,11 @@ func (b *batch) emptyHanded() *service.Ruling {
 // a second they are used up in two minutes.
 const lastIDs = "SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > 18446744073708503039 LIMIT 1"
 
-// proveRecording records an attempt of a bucket that no other session names, and takes it back. It finds what
+// tryRecording records an attempt of a bucket that no other session names, and takes it back. It finds what
 // statements without rows hide, such as partitions that end in the past. A session that has locked rows beside those,
 // such as a reader who locks the end of a table, holds up the recording, and may hold up no check at all. So one that
 // waits for a lock, or does not end in time, proves nothing.
-func (p *Probe) proveRecording(ctx context.Context, patience time.Duration) error {
+func (p *Probe) tryRecording(ctx context.Context, patience time.Duration) error {
 	short, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := p.onConn(short, record)
@@ -193,8 +193,8 @@ func (p *Probe) proveRecording(ctx context.Context, patience time.Duration) erro
 
 // record records an attempt as a batch does, but for the id of the txn, and rolls back.
 func record(ctx context.Context, conn *session.Conn) error {
-	var r proof
-	b := rehearsal(conn, []service.Bucket{nobodysBucket()})
+	var r trial
+	b := trialBatch(conn, []service.Bucket{unusedBucket()})
 	bucket := b.buckets[0]
 	b.open(&r.Reading)
 	r.look(lastIDs, func([]driver.Value) error { return &UnreadyError{reason: noIDsLeft} })
@@ -218,9 +218,9 @@ func record(ctx context.Context, conn *session.Conn) error {
 // readings returns what a batch reads, as a packet. The buckets are of two zones, because an engine looks a single row
 // up before it says how it would.
 func readings(conn *session.Conn) (packet string) {
-	buckets := []service.Bucket{nobodysBucket(), nobodysBucket()}
+	buckets := []service.Bucket{unusedBucket(), unusedBucket()}
 	buckets[1].ZoneID--
-	b := rehearsal(conn, buckets)
+	b := trialBatch(conn, buckets)
 	for i := range b.of {
 		b.of[i].hasSecret = false // imprints are looked for bucket by bucket
 	}

@@ -9,15 +9,15 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db/prover"
 	"velocityd/db/session"
+	"velocityd/db/verify"
 	"velocityd/service"
 	limits "velocityd/service/proof"
 	"velocityd/tools/enginetest"
 )
 
-// eachProven runs a test on each engine, and on the portable tables, with a store.
-func eachProven(t *testing.T, test func(*testing.T, *enginetest.Database, *Store)) {
+// eachVerified runs a test on each engine, and on the portable tables, with a store.
+func eachVerified(t *testing.T, test func(*testing.T, *enginetest.Database, *Store)) {
 	t.Helper()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, session.Options{MaxConns: session.LeastMaxConns})
@@ -25,13 +25,13 @@ func eachProven(t *testing.T, test func(*testing.T, *enginetest.Database, *Store
 	})
 }
 
-// proveAll returns the kinds of all findings, each once, in order.
-func proveAll(t *testing.T, store *Store, o prover.Options) (kinds []limits.Kind, result prover.Result) {
+// verifyAll returns the kinds of all findings, each once, in order.
+func verifyAll(t *testing.T, store *Store, o verify.Options) (kinds []limits.Kind, result verify.Result) {
 	t.Helper()
 	if o.Findings == 0 {
 		o.Findings, o.Places = 1000, limits.DefaultPlaces
 	}
-	result, err := store.Prove(t.Context(), o, func(f limits.Finding) {
+	result, err := store.VerifyLimits(t.Context(), o, func(f limits.Finding) {
 		kinds = append(kinds, f.Kind)
 		if strings.Contains(f.String(), "alice") || strings.Contains(f.String(), "192.0.2.1") {
 			t.Errorf("a finding names a key: %s", f)
@@ -59,7 +59,7 @@ func agePast(t *testing.T, d *enginetest.Database) {
 // kind of change is found, and nothing is found before.
 func TestEachBadRowIsFound(t *testing.T) {
 	t.Parallel()
-	eachProven(t, func(t *testing.T, d *enginetest.Database, store *Store) {
+	eachVerified(t, func(t *testing.T, d *enginetest.Database, store *Store) {
 		d.LeaveUnaudited() // it is audited here
 		user, address := service.Bucket{ZoneID: 1, Key: "alice"}, service.Bucket{ZoneID: 2, Key: "192.0.2.1"}
 		d.SetZone(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, Counts: service.CountsFailures, RecordBlocked: 1})
@@ -128,7 +128,7 @@ func TestEachBadRowIsFound(t *testing.T) {
 		} {
 			restore := keepTables(t, d, "zone_txn", "zone_hour")
 			enginetest.Exec(t, d.SQL, c.statement)
-			kinds, result := proveAll(t, store, prover.Options{})
+			kinds, result := verifyAll(t, store, verify.Options{})
 			if !slices.Equal(kinds, c.want) {
 				t.Errorf("%s: found %v, want %v", c.name, kinds, c.want)
 			}
@@ -144,7 +144,7 @@ func TestEachBadRowIsFound(t *testing.T) {
 // were put in since and before are proven by the limit of their time.
 func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 	t.Parallel()
-	eachProven(t, func(t *testing.T, d *enginetest.Database, store *Store) {
+	eachVerified(t, func(t *testing.T, d *enginetest.Database, store *Store) {
 		d.LeaveUnaudited()
 		ctx := t.Context()
 		zone := service.Zone{ID: 1, Rate: 4, Window: time.Minute}
@@ -187,7 +187,7 @@ func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 				enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 					"VALUES (UTC_TIMESTAMP(6) - INTERVAL ? MINUTE, 1, ?, 0, 0, 1)", c.minutes, c.key)
 			}
-			if kinds, result := proveAll(t, store, prover.Options{}); !slices.Equal(kinds, c.want) || result.Unknown != 0 {
+			if kinds, result := verifyAll(t, store, verify.Options{}); !slices.Equal(kinds, c.want) || result.Unknown != 0 {
 				t.Errorf("%d txns of %s %d minutes ago: found %v in %+v, want %v", c.txn, c.key, c.minutes, kinds, result, c.want)
 			}
 		}
@@ -237,7 +237,7 @@ func keepTables(t *testing.T, d *enginetest.Database, tables ...string) (restore
 
 func TestAProofNeitherWaitsNorStopsAnybody(t *testing.T) {
 	t.Parallel()
-	eachProven(t, func(t *testing.T, d *enginetest.Database, store *Store) {
+	eachVerified(t, func(t *testing.T, d *enginetest.Database, store *Store) {
 		d.SetZone(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour})
 		d.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour})
 		attemptLogins(t, store, service.Bucket{ZoneID: 1, Key: "alice"}, service.Bucket{ZoneID: 2, Key: "192.0.2.1"})
@@ -254,17 +254,17 @@ func TestAProofNeitherWaitsNorStopsAnybody(t *testing.T) {
 		} {
 			enginetest.Exec(t, tx, "UPDATE "+change) // locks all rows
 		}
-		if kinds, result := proveAll(t, store, prover.Options{}); len(kinds) > 0 || result.Rows == 0 {
+		if kinds, result := verifyAll(t, store, verify.Options{}); len(kinds) > 0 || result.Rows == 0 {
 			t.Errorf("found %v in %+v", kinds, result)
 		}
 		since := time.Now().Add(-time.Minute)
-		if kinds, result := proveAll(t, store, prover.Options{Since: since}); len(kinds) > 0 || result.Rows == 0 {
+		if kinds, result := verifyAll(t, store, verify.Options{Since: since}); len(kinds) > 0 || result.Rows == 0 {
 			t.Errorf("found %v in %+v since %s: rows of the windows before are read, too", kinds, result, since)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		o := prover.Options{Findings: 1, Places: limits.DefaultPlaces}
-		if _, err := store.Prove(ended, o, func(limits.Finding) {}); !errors.Is(err, context.Canceled) {
+		o := verify.Options{Findings: 1, Places: limits.DefaultPlaces}
+		if _, err := store.VerifyLimits(ended, o, func(limits.Finding) {}); !errors.Is(err, context.Canceled) {
 			t.Errorf("after its caller has left: %v", err)
 		}
 	})

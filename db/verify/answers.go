@@ -1,4 +1,4 @@
-package prover
+package verify
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 // answersAtOnce is how many attempt ids are looked up by one statement.
 const answersAtOnce = 200
 
-// proveAnswers looks for the txns of each attempt id that is remembered. Ids are read in their order by pieces.
-func (p *prover) proveAnswers(ctx context.Context) error {
-	until := p.result.Until
+// verifyAnswers looks for the txns of each attempt id that is remembered. Ids are read in their order by pieces.
+func (v *verifier) verifyAnswers(ctx context.Context) error {
+	until := v.result.Until
 	for last, isAll := "", false; !isAll; {
 		var answers []proof.Answer
 		n := 0
-		err := each(ctx, p.on, fmt.Sprintf(`
+		err := each(ctx, v.on, fmt.Sprintf(`
 SELECT HEX(attempt_id), attempt_id, %s, answer
   FROM zone_attempt
  WHERE attempt_id > X'%s'
@@ -29,15 +29,15 @@ SELECT HEX(attempt_id), attempt_id, %s, answer
 			last = r.text(0)
 			a := proof.Answer{AttemptID: r.text(1), At: r.instant(2)}
 			if err := a.Read(r.values[3]); err != nil {
-				p.found(proof.Finding{Kind: proof.KindLost, At: a.At, Text: err.Error()})
-			} else if !a.At.After(until) && !a.At.Before(p.kept) {
+				v.found(proof.Finding{Kind: proof.KindLost, At: a.At, Text: err.Error()})
+			} else if !a.At.After(until) && !a.At.Before(v.kept) {
 				answers = append(answers, a)
 			}
 		})
 		if err != nil {
 			return fmt.Errorf("attempts: %w", err)
 		}
-		if err := p.judgeAnswers(ctx, answers); err != nil {
+		if err := v.judgeAnswers(ctx, answers); err != nil {
 			return err
 		}
 		isAll = n < answersAtOnce
@@ -47,20 +47,20 @@ SELECT HEX(attempt_id), attempt_id, %s, answer
 
 // judgeAnswers looks up the txns of some answers: at the instants of the answers first, and then, for those that count
 // in txns of earlier attempts, everywhere.
-func (p *prover) judgeAnswers(ctx context.Context, answers []proof.Answer) error {
+func (v *verifier) judgeAnswers(ctx context.Context, answers []proof.Answer) error {
 	var at, anywhere []string
 	for _, a := range answers {
 		for _, v := range a.Verdicts {
 			at = append(at, fmt.Sprintf("id = %d AND created_at = '%s'", v.TxnID, a.At.Format(instantFormat)))
 		}
 	}
-	txns, err := p.named(ctx, at)
+	txns, err := v.named(ctx, at)
 	if err != nil {
 		return err
 	}
 	var missing []proof.Answer
 	for _, a := range answers {
-		p.result.Checked++
+		v.result.Checked++
 		if len(a.Judge(txns)) > 0 {
 			missing = append(missing, a)
 			for _, v := range a.Verdicts {
@@ -68,23 +68,23 @@ func (p *prover) judgeAnswers(ctx context.Context, answers []proof.Answer) error
 			}
 		}
 	}
-	if txns, err = p.named(ctx, anywhere); err != nil {
+	if txns, err = v.named(ctx, anywhere); err != nil {
 		return err
 	}
 	for _, a := range missing {
 		for _, f := range a.Judge(txns) {
-			p.found(f)
+			v.found(f)
 		}
 	}
-	return p.failed
+	return v.failed
 }
 
 // named returns the txns that one of some conditions names.
-func (p *prover) named(ctx context.Context, conditions []string) (txns []proof.Row, err error) {
+func (v *verifier) named(ctx context.Context, conditions []string) (txns []proof.Row, err error) {
 	if len(conditions) == 0 {
 		return nil, nil
 	}
-	err = each(ctx, p.on, `
+	err = each(ctx, v.on, `
 SELECT `+rowColumns+`
   FROM zone_txn
  WHERE `+strings.Join(conditions, " OR "), func(r reading) { txns = append(txns, r.row()) })
@@ -94,29 +94,29 @@ SELECT `+rowColumns+`
 	return txns, nil
 }
 
-// proveHours compares the attempts of each hour with what the totals have counted for the last time. They tell of rows
+// verifyHours compares the attempts of each hour with what the totals have counted for the last time. They tell of rows
 // that are gone. Hours of which retention may have removed rows are left out.
-func (p *prover) proveHours(ctx context.Context) error {
-	from := p.oldest
-	for _, later := range []time.Time{p.Since.Add(time.Hour - 1), p.kept.Add(time.Hour - 1)} {
+func (v *verifier) verifyHours(ctx context.Context) error {
+	from := v.oldest
+	for _, later := range []time.Time{v.Since.Add(time.Hour - 1), v.kept.Add(time.Hour - 1)} {
 		if later.After(from) {
 			from = later
 		}
 	}
-	err := each(ctx, p.on, fmt.Sprintf(`
+	err := each(ctx, v.on, fmt.Sprintf(`
 SELECT zone_id, %s, attempts
   FROM zone_hour
  WHERE final = TRUE
    AND hour >= '%s'
  ORDER BY hour, zone_id`, microseconds("hour"), from.Truncate(time.Hour).Format("2006-01-02 15:04:05")), func(r reading) {
-		p.result.Hours++
+		v.result.Hours++
 		hour := proof.ZoneHour{ZoneID: r.int(0), Begin: r.instant(1)}
-		if f, differs := p.hours.Judge(hour, r.int(2)); differs && !p.oldest.IsZero() {
-			p.found(f)
+		if f, differs := v.hours.Judge(hour, r.int(2)); differs && !v.oldest.IsZero() {
+			v.found(f)
 		}
 	})
 	if err != nil {
 		return fmt.Errorf("zone_hour: %w", err)
 	}
-	return p.failed
+	return v.failed
 }
