@@ -48,7 +48,7 @@ func (c *Client) Check(ctx context.Context, check service.Check) (d service.Deci
 	if check.AttemptID == "" {
 		check.AttemptID = rand.Text()
 	}
-	failed = c.insist(ctx, &o, func(ctx context.Context) (err error) {
+	failed = c.retry(ctx, &o, func(ctx context.Context) (err error) {
 		d, err = c.try(ctx, check, &o)
 		return err
 	})
@@ -61,17 +61,17 @@ func (c *Client) Check(ctx context.Context, check service.Check) (d service.Deci
 
 // try asks a check once, alone or along with others.
 func (c *Client) try(ctx context.Context, check service.Check, o *Observation) (service.Decision, error) {
-	if c.lane == nil {
+	if c.coalescer == nil {
 		return c.askOne(ctx, check)
 	}
-	a, isSent, left := c.lane.check(ctx, check)
+	a, isSent, left := c.coalescer.check(ctx, check)
 	switch {
 	case left != nil && isSent:
 		return service.Decision{}, c.cutOff(checkRequest(), left)
 	case left != nil:
 		return service.Decision{}, c.unreached(checkRequest(), left)
 	}
-	o.Batch = a.batch
+	o.Batch = a.batchSize
 	return a.decision, a.err
 }
 
@@ -93,16 +93,16 @@ func (c *Client) askOne(ctx context.Context, check service.Check) (service.Decis
 	return answer, nil
 }
 
-// askParty asks checks of several callers, which are valid, and returns an answer for each.
-func (c *Client) askParty(ctx context.Context, checks []service.Check) []answerOf {
+// askBatch asks checks of several callers, which are valid, and returns an answer for each.
+func (c *Client) askBatch(ctx context.Context, checks []service.Check) []answerOf {
 	if len(checks) == 1 { // without the detour that the service has for many
 		d, err := c.askOne(ctx, checks[0])
-		return []answerOf{{decision: d, err: err, batch: 1}}
+		return []answerOf{{decision: d, err: err, batchSize: 1}}
 	}
 	decisions, err := c.checkAll(ctx, checks)
 	answers := make([]answerOf, len(checks))
 	for i := range answers {
-		a := answerOf{err: err, batch: len(checks)}
+		a := answerOf{err: err, batchSize: len(checks)}
 		switch {
 		case err != nil:
 		case decisions[i].Err != nil:

@@ -48,20 +48,20 @@ const (
 // Client asks one service. It may be used by many goroutines at once, and should
 // be: they share its connections.
 type Client struct {
-	base      string // the beginning of all URLs, without a slash at its end
-	shown     string // base as errors name it, without a password
-	http      *http.Client
-	userAgent string
-	token     string        // goes out with every request; "" means none
-	timeout   time.Duration // of a call
-	tryTime   time.Duration // of one of its tries
-	maxAnswer int64
-	budget    budget
-	onError   OnError  // nil: errors are returned
-	observer  Observer // nil: nobody
-	lane      *lane    // nil: each check is a request
-	isInside  bool     // the service is in this process
-	pause     func(ctx context.Context, length time.Duration) error
+	base        string // the beginning of all URLs, without a slash at its end
+	shown       string // base as errors name it, without a password
+	http        *http.Client
+	userAgent   string
+	token       string        // goes out with every request; "" means none
+	timeout     time.Duration // of a call
+	tryTime     time.Duration // of one of its tries
+	maxAnswer   int64
+	budget      budget
+	onError     OnError    // nil: errors are returned
+	observer    Observer   // nil: nobody
+	coalescer   *coalescer // nil: each check is a request
+	isInProcess bool       // the service is in this process
+	pause       func(ctx context.Context, length time.Duration) error
 }
 
 var (
@@ -88,11 +88,11 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// Inside makes the Client ask an HTTP interface in this process that has no other caller. Then calls have no deadline
+// InProcess makes the Client ask an HTTP interface in this process that has no other caller. Then calls have no deadline
 // but that of their context, streams may be silent, and errors are those of the interface's stores, without an
 // *api.Problem. See inprocess.Direct.
-func Inside(api http.Handler) Option {
-	return func(c *Client) { c.http, c.isInside = &http.Client{Transport: inprocess.Direct{API: api}}, true }
+func InProcess(api http.Handler) Option {
+	return func(c *Client) { c.http, c.isInProcess = &http.Client{Transport: inprocess.Direct{API: api}}, true }
 }
 
 // WithUserAgent sets the User-Agent of requests. The default is "velocityd-client".
@@ -161,7 +161,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // limited returns ctx, with the client's timeout if it has no deadline.
 func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
-	if _, limited := ctx.Deadline(); limited || c.isInside {
+	if _, limited := ctx.Deadline(); limited || c.isInProcess {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, c.timeout)

@@ -44,7 +44,7 @@ func follow[T any](ctx context.Context, c *Client, r request, position uint64, r
 			switch {
 			case !went || ctx.Err() != nil:
 				return
-			case c.isInside && !f.heardAt.IsZero():
+			case c.isInProcess && !f.heardAt.IsZero():
 				yield(*new(T), fmt.Errorf("%w; the last position was %d", err, f.position))
 				return
 			case f.heardAt.IsZero() || !errors.As(err, &failed) || !failed.again || time.Since(f.heardAt) > followPatience:

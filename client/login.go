@@ -12,8 +12,8 @@ import (
 	"velocityd/service"
 )
 
-// Asker decides attempts and takes their outcomes: a Client, or a fake.Service in tests.
-type Asker interface {
+// CheckReporter decides attempts and takes their outcomes: a Client, or a fake.Service in tests.
+type CheckReporter interface {
 	Check(ctx context.Context, check service.Check) (service.Decision, error)
 	Report(ctx context.Context, report service.Report) error
 }
@@ -63,7 +63,7 @@ func StatusOutcome(status int) service.Outcome {
 // Login returns middleware for the handler of a login: it asks before the handler runs, refuses a blocked attempt, and
 // reports how an allowed one ended. The report is made after the answer, within five seconds, and no answer waits for
 // it.
-func Login(asker Asker, o LoginOptions) func(http.Handler) http.Handler {
+func Login(asker CheckReporter, o LoginOptions) func(http.Handler) http.Handler {
 	if o.Refuse == nil {
 		o.Refuse = refuseLogin
 	}
@@ -82,7 +82,7 @@ func Login(asker Asker, o LoginOptions) func(http.Handler) http.Handler {
 // login is the handler that Login returns.
 type login struct {
 	LoginOptions
-	asker   Asker
+	asker   CheckReporter
 	next    http.Handler
 	reports chan struct{} // has an element for each report under way
 }

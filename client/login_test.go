@@ -42,7 +42,9 @@ func byForm(r *http.Request) ([]service.Bucket, error) {
 }
 
 // post sends a login to a handler behind Login.
-func post(asker client.Asker, o client.LoginOptions, user string, next http.HandlerFunc) *httptest.ResponseRecorder {
+func post(
+	asker client.CheckReporter, o client.LoginOptions, user string, next http.HandlerFunc,
+) *httptest.ResponseRecorder {
 	o.Buckets = byForm
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(url.Values{"user": {user}}.Encode()))

@@ -25,7 +25,7 @@ func (c *Client) Report(ctx context.Context, report service.Report) (err error) 
 	if report.AttemptID != "" {
 		r.action, r.path = "report outcome of an attempt", attemptPath(report.AttemptID)+"/outcome"
 	}
-	return c.insist(ctx, &o, func(ctx context.Context) error {
+	return c.retry(ctx, &o, func(ctx context.Context) error {
 		answer, err := ask[service.Report](ctx, c, r)
 		if err == nil && answer != report {
 			err = c.unreadable(r, "the answer does not fit the report")

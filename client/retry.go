@@ -28,11 +28,11 @@ const longestTry = 2 * time.Second
 // to notice.
 const mostRefused = 3
 
-// insist tries until there is an answer, or until the deadline of ctx would pass before
-// the next try, or until the budget of tries is spent. If an earlier try may have been counted, insist
+// retry tries until there is an answer, or until the deadline of ctx would pass before
+// the next try, or until the budget of tries is spent. If an earlier try may have been counted, retry
 // returns its error and not a later ErrBusy, which would mean that nothing was counted. It counts the tries
 // in o.
-func (c *Client) insist(ctx context.Context, o *Observation, try func(ctx context.Context) error) error {
+func (c *Client) retry(ctx context.Context, o *Observation, try func(ctx context.Context) error) error {
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
 	var lost error

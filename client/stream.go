@@ -167,7 +167,7 @@ func (c *Client) stream(ctx context.Context, r request, lastEvent string) (io.Re
 // patience is usual, or no end if the service is in this process: there each page has a deadline, and nothing can break
 // off.
 func (c *Client) patience(usual time.Duration) time.Duration {
-	if c.isInside {
+	if c.isInProcess {
 		return math.MaxInt64
 	}
 	return usual

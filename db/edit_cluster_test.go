@@ -106,7 +106,7 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	census, err := store.Records.Census(t.Context())
-	at := slices.IndexFunc(census, func(c service.ZoneCensus) bool { return c.ZoneID == zoneID })
+	at := slices.IndexFunc(census, func(c service.ZoneStats) bool { return c.ZoneID == zoneID })
 	if err != nil || at < 0 || census[at].Locked != len(keys) || census[at].Overrides[service.OverrideDeny] == 0 {
 		t.Errorf("got %+v, %v", census, err)
 	}

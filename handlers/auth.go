@@ -75,7 +75,7 @@ const (
 	fieldAuthenticate  = "Www-Authenticate"
 )
 
-// challenge names the scheme of credentials. Basic is accepted and not named: a browser that is told of it asks for a
+// challenge names the scheme of credentials. Basic is accepted and not named: a browser that gets it asks for a
 // password, and then sends it along with requests that other sites make it send.
 const challenge = `Bearer realm="velocityd"`
 

@@ -21,7 +21,7 @@ const (
 
 // Backtests makes back-tests. Its errors wrap service.ErrNotFound, ErrInvalid, and ErrBusy if too many are being made.
 type Backtests interface {
-	// Begin begins a back-test, which goes on when the context ends, and takes a place of its holder.
+	// Begin begins a back-test, which goes on when the context ends, and counts it for its holder.
 	Begin(ctx context.Context, q backtest.Query, principal, holder string) (backtest.Job, error)
 	// Job and Cancel are those of a back-test of any instance.
 	Job(ctx context.Context, id string) (backtest.Job, error)

@@ -174,15 +174,15 @@ func TestABacktestEndsAtItsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	jobs := newTestJobs(m)
-	desk := backtest.NewDesk(jobs, jobs, time.Millisecond, func(err error) { t.Errorf("fault: %v", err) })
-	defer desk.Close()
-	job, err := desk.Begin(t.Context(), backtest.Query{
+	runner := backtest.NewRunner(jobs, jobs, time.Millisecond, func(err error) { t.Errorf("fault: %v", err) })
+	defer runner.Close()
+	job, err := runner.Begin(t.Context(), backtest.Query{
 		ZoneID: 1, Since: service.At(time.Now().Add(-time.Hour)),
 		Until: service.At(time.Now()),
 	}, "ann", "ann")
 	for deadline := time.Now().Add(20 * time.Second); err == nil && job.State == backtest.JobRunning &&
 		time.Now().Before(deadline); {
-		job, err = desk.Job(t.Context(), job.ID)
+		job, err = runner.Job(t.Context(), job.ID)
 	}
 	if err != nil || job.State != backtest.JobFailed || !strings.Contains(job.Fault, "longer than 1ms") {
 		t.Errorf("%+v, %v", job, err)

@@ -13,7 +13,7 @@ const (
 	pathDiagnosis = "/v1/diagnosis"
 	// diagnosisAge is how long the findings of one examination are answered to all.
 	diagnosisAge = 10 * time.Second
-	// diagnosisTimeout bounds one examination, which goes the ways of all that the service does.
+	// diagnosisTimeout bounds one examination, which tries each thing that the service does.
 	diagnosisTimeout = 20 * time.Second
 )
 

@@ -49,7 +49,7 @@ func (s *server) exportTxns(x *exchange, query service.HistoryQuery, form string
 	return s.sendAll(w, e, query)
 }
 
-// sendAll sends the pages of a query. Its error is that of a page, of which the caller was told.
+// sendAll sends the pages of a query. Its error is that of a page, and the caller has got it.
 func (s *server) sendAll(w *stream, e txnForm, query service.HistoryQuery) error {
 	ctx, cancel := s.whileRunning(w.x)
 	defer cancel()

@@ -24,7 +24,7 @@ const (
 	fieldLastEventID = "Last-Event-Id"
 	// followPause is the time between two looks at the history, and at the credentials of followers.
 	followPause = time.Second
-	// heartbeat is the time after which a follower is told its position if no item has come.
+	// heartbeat is the time after which a follower gets its position if no item has come.
 	heartbeat = 10 * time.Second
 )
 

@@ -17,7 +17,8 @@ const (
 // RateLimits answers requests of Envoy's Rate Limit Service in JSON.
 type RateLimits interface {
 	// AnswerJSON returns the RateLimitResponse to a RateLimitRequest of an admitted caller, and whether that is over its
-	// limit. It notes its check in asked. The errors are those of Options.Limiter, and one that wraps service.ErrInvalid.
+	// limit. It writes its check into asked. The errors are those of Options.Limiter, and one that wraps
+	// service.ErrInvalid.
 	AnswerJSON(ctx context.Context, request []byte, caller admission.Caller, asked *admission.Request) (answer []byte,
 		isOver bool, err error)
 }

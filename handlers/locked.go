@@ -36,7 +36,7 @@ func (s *server) showLocked(x *exchange, zoneID int64) error {
 }
 
 // showDenied answers GET /v1/zones/{id}/denied.txt. The ETag is that of the addresses, so a firewall that asks often
-// gets them when they have changed.
+// gets them only when they have changed.
 func (s *server) showDenied(x *exchange, zoneID int64) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		text, lines, err := s.denied(ctx, zoneID)
@@ -52,7 +52,7 @@ func (s *server) showDenied(x *exchange, zoneID int64) error {
 		x.set(fieldETag, tag)
 		x.set(fieldCacheControl, "no-cache")
 		x.attrs = append(x.attrs, slog.Int("networks", lines))
-		if matches(x.Request().Header.Values(fieldIfNoneMatch), tag) {
+		if matchesTag(x.Request().Header.Values(fieldIfNoneMatch), tag) {
 			x.Response().WriteHeader(http.StatusNotModified)
 			return nil
 		}
@@ -94,8 +94,8 @@ func (s *server) denied(ctx context.Context, zoneID int64) (text []byte, lines i
 	return firewall.Text(networks), len(networks), nil
 }
 
-// matches says that If-None-Match names a tag.
-func matches(fields []string, tag string) bool {
+// matchesTag reports whether If-None-Match names a tag.
+func matchesTag(fields []string, tag string) bool {
 	for _, field := range fields {
 		for one := range strings.SplitSeq(field, ",") {
 			one = strings.TrimSpace(one)

@@ -28,7 +28,7 @@ func TestDescriptionAndRoutesAreTheSame(t *testing.T) {
 			}
 		}
 	}
-	for _, route := range newEcho(withAll(Options{Backtests: new(backtest.Desk)})).Routes() {
+	for _, route := range newEcho(withAll(Options{Backtests: new(backtest.Runner)})).Routes() {
 		path := strings.Replace(regexp.MustCompile(`:(\w+)`).ReplaceAllString(route.Path, "{$1}"), "/*", "/{path}", 1)
 		if route.Method == anyMethod { // described as GET, with words for the others
 			routed = append(routed, "GET "+path, "HEAD "+path)

@@ -87,8 +87,7 @@ type Options struct {
 	// reason. Callers of /readyz see the reason, so it must not hold secrets. Its
 	// deadline is two seconds. Nil means always ready.
 	Ready func(ctx context.Context) error
-	// Answers is the same for checks that are answered, be it without the database. Nil means
-	// that it is Ready.
+	// Answers is Ready for answers with or without the database. Nil means Ready.
 	Answers func(ctx context.Context) error
 	// Logger gets a line for each fault of the service that a request meets, and for each check
 	// or report that is refused. The same one is logged at most once a second, with the number

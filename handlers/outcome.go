@@ -115,9 +115,8 @@ func (s *server) postOutcomes(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Receipts{Results: results})
 }
 
-// report has the outcomes recorded of the checks that the caller reaches. The others do not exist to the caller. All of
-// it has the service's time for changes, and goes on when the caller leaves: a lost outcome keeps the place of a good
-// login.
+// report records the outcomes of the checks that the caller reaches. The others do not exist to the caller. It has the
+// deadline of changes, and goes on when the caller leaves: without its outcome a good login would go on counting.
 func (s *server) report(x *exchange, reports []service.Report) ([]error, error) {
 	errs := make([]error, len(reports))
 	err := s.change(x, func(ctx context.Context) error {
@@ -185,7 +184,7 @@ func (l *reportList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
 	return err
 }
 
-// receipt returns the answer to one of several reports, and notes for the log that it was refused.
+// receipt returns the answer to one of several reports, and keeps a refusal for the log.
 func (x *exchange) receipt(r service.Report, err error) api.Receipt {
 	if err != nil {
 		x.asked.RefusedReport = cmp.Or(x.asked.RefusedReport, err)

@@ -97,8 +97,8 @@ func (s *server) setOverride(x *exchange, which service.Override) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, stored)
 }
 
-// writeOverride has the override that the request asks for stored by write, under the ids of which. absent and conflict
-// are the texts for a store that does not find it, and for an override that is in the way.
+// writeOverride stores the override of the request by write, under the ids of which. absent and conflict are the texts
+// for a store that does not find it, and for an override that is in the way.
 func (s *server) writeOverride(
 	x *exchange, which service.Override, absent, conflict string,
 	write func(context.Context, service.Override, string) (service.Override, error),

@@ -81,7 +81,7 @@ func (s *server) releaseOne(ctx context.Context, bucket service.Bucket, principa
 	return problem.ReplaceTexts(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})
 }
 
-// released returns the answer for one of several buckets, and notes for the log that it was refused.
+// released returns the answer for one of several buckets, and keeps a refusal for the log.
 func (x *exchange) released(bucket service.Bucket, err error) api.Released {
 	if err != nil {
 		x.asked.RefusedReport = cmp.Or(x.asked.RefusedReport, err)

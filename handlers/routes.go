@@ -94,7 +94,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 	}
 }
 
-// route has the requests of a path answered by handle, for callers with the need.
+// route answers the requests of a path by handle, for callers with the need.
 func (s *server) route(e *echo.Echo, method, path string, wanted need, handle func(*exchange) error) {
 	s.needs[endpoint{method, path}] = wanted
 	e.Add(method, path, echoHandler(handle))

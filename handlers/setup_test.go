@@ -48,12 +48,12 @@ func startBy(t *testing.T, by func(*testing.T, http.Handler) *running, change fu
 	t.Helper()
 	r := &running{Store: memory.New(), log: &logLines{}}
 	r.jobs = newTestJobs(r.Store)
-	desk := backtest.NewDesk(r.jobs, r.jobs, backtest.JobTime,
+	runner := backtest.NewRunner(r.jobs, r.jobs, backtest.JobTime,
 		func(err error) { t.Errorf("fault of a back-test: %v", err) })
-	t.Cleanup(desk.Close)
+	t.Cleanup(runner.Close)
 	o := Options{
 		Limiter: service.NewLimiter(r.Store, service.LimiterOptions{Zones: r.Store, Timeout: 10 * time.Second}),
-		Reader:  r.Store, Writer: r.Store, Exports: r.Store, Retention: r.Store, Backtests: desk,
+		Reader:  r.Store, Writer: r.Store, Exports: r.Store, Retention: r.Store, Backtests: runner,
 		Webhooks: r.Store, Registry: &servicetest.Credentials{},
 		Logger:    slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		AccessLog: true,

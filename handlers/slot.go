@@ -53,8 +53,7 @@ func newBodySlots(n int) *bodySlots {
 	return &bodySlots{Pool: shares.NewHalves[string](n, "large bodies")}
 }
 
-// wait takes a slot, to be given back with giveBack. It waits for up to
-// slotTimeout. The error wraps service.ErrBusy.
+// wait takes a slot, which giveBack returns. It waits for up to slotTimeout. The error wraps service.ErrBusy.
 func (s *bodySlots) wait(parent context.Context, shareKey string) error {
 	ctx, cancel := context.WithTimeout(parent, slotTimeout)
 	defer cancel()
@@ -86,7 +85,7 @@ func (s *bodySlots) giveBack(since time.Time, shareKey string) {
 	s.GiveBack(shareKey, 1)
 }
 
-// takeSlot takes a slot that x keeps until it has its answer, or refuses x.
+// takeSlot takes a slot for x until its answer is ready, or returns an error.
 func (s *server) takeSlot(x *exchange, rest io.Reader) error {
 	shareKey := s.shareKeyOf(x)
 	if err := s.slots.wait(x.Request().Context(), shareKey); err != nil {

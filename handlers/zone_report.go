@@ -44,8 +44,7 @@ func (s *server) showReport(x *exchange, zoneID int64) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, report)
 }
 
-// makeReport asks the store when it is the turn of the shareKey's report. The time of the wait is part of the report's
-// own.
+// makeReport asks the store once the caller has its turn. The wait is part of the report's time.
 func (s *server) makeReport(
 	ctx context.Context, shareKey string, zoneID int64, query zonereport.Query,
 ) (zonereport.Report, error) {

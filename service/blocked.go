@@ -47,18 +47,18 @@ func (s *Series) isOver(now time.Time, term Term) bool {
 // blocked returns the id of the txn that records or counts a blocked attempt. An attempt that has not the
 // reason of the last txn gets its own, so that no txn tells a false reason, and each lockout's
 // beginning has a txn.
-func (d *decider) blocked(i int, a *account, txn Txn) uint64 {
+func (d *decider) blocked(i int, live *liveBucket, txn Txn) uint64 {
 	s := Series{Began: d.now}
-	if !a.series.isOver(d.now, a.term) {
-		s = *a.series
+	if !live.series.isOver(d.now, live.term) {
+		s = *live.series
 	}
-	if s.Txns >= a.zone.RecordBlocked && s.Reason == txn.Reason && s.OverrideID == txn.OverrideID {
-		d.repeated(a, txn.Bucket)
+	if s.Txns >= live.zone.RecordBlocked && s.Reason == txn.Reason && s.OverrideID == txn.OverrideID {
+		d.repeated(live, txn.Bucket)
 		return s.TxnID
 	}
 	s.Txns++
 	s.TxnID, s.TxnAt, s.Reason, s.OverrideID = d.add(i, txn), d.now, txn.Reason, txn.OverrideID
-	a.series, a.repeats = &s, 0
+	live.series, live.repeats = &s, 0
 	if d.ruling.Series == nil {
 		d.ruling.Series = map[Bucket]Series{}
 	}
@@ -67,14 +67,15 @@ func (d *decider) blocked(i int, a *account, txn Txn) uint64 {
 }
 
 // repeated counts an attempt in the last txn of a series.
-func (d *decider) repeated(a *account, bucket Bucket) {
-	if place, isNew := PlaceOf(a.series.TxnID); isNew {
+func (d *decider) repeated(live *liveBucket, bucket Bucket) {
+	if place, isNew := PlaceOf(live.series.TxnID); isNew {
 		d.ruling.Txns[place].Attempts++
 		return
 	}
-	if a.repeats == 0 {
-		d.ruling.Repeats = append(d.ruling.Repeats, Repeats{Bucket: bucket, TxnID: a.series.TxnID, TxnAt: a.series.TxnAt})
-		a.repeats = len(d.ruling.Repeats)
+	if live.repeats == 0 {
+		d.ruling.Repeats = append(d.ruling.Repeats,
+			Repeats{Bucket: bucket, TxnID: live.series.TxnID, TxnAt: live.series.TxnAt})
+		live.repeats = len(d.ruling.Repeats)
 	}
-	d.ruling.Repeats[a.repeats-1].Count++
+	d.ruling.Repeats[live.repeats-1].Count++
 }

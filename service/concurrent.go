@@ -2,16 +2,16 @@ package service
 
 import "time"
 
-// open counts the attempts of a bucket under way: charged, and without an outcome for less than the zone's
+// openAttempts counts the attempts of a bucket under way: charged, and without an outcome for less than the zone's
 // ReserveTTL. In a zone without Concurrent it is nil.
-type open struct {
+type openAttempts struct {
 	count  int       // at most Concurrent
 	oldest time.Time // of them
 }
 
 // wait returns the time until fewer attempts than the zone's Concurrent are under way though nobody reports an
 // outcome, or 0 if there are fewer now.
-func (o *open) wait(now time.Time, zone *Zone) time.Duration {
+func (o *openAttempts) wait(now time.Time, zone *Zone) time.Duration {
 	if o == nil || o.count < zone.Concurrent {
 		return 0
 	}
@@ -19,7 +19,7 @@ func (o *open) wait(now time.Time, zone *Zone) time.Duration {
 }
 
 // charge counts one more.
-func (o *open) charge(now time.Time) {
+func (o *openAttempts) charge(now time.Time) {
 	if o == nil {
 		return
 	}

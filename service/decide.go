@@ -138,8 +138,8 @@ type decider struct {
 	ledger     Ledger
 	zones      map[int64]*Zone // with their defaults
 	overrides  OverrideIndex
-	accounts   []account      // of Ledger.Buckets, opened when a check names them
-	opened     []*account     // of the check that is decided now
+	live       []liveBucket   // of Ledger.Buckets, opened when a check names them
+	opened     []*liveBucket  // of the check that is decided now
 	verdicts   []Verdict      // of all checks; each decision has a part of them
 	hasSecrets bool           // a check so far has a SecretHash
 	attempts   map[string]int // the checks of this call that had an AttemptID and were decided
@@ -157,7 +157,7 @@ func (d *decider) begin(now time.Time, ledger Ledger, checks []Check) {
 	buckets, r := CountBuckets(checks), d.ruling
 	*d = decider{
 		now: now, ledger: ledger, zones: d.zones, overrides: IndexOverrides(now, ledger.Overrides).Spread(checks),
-		accounts: zeroed(d.accounts, len(ledger.Buckets)), opened: d.opened[:0], verdicts: zeroed(d.verdicts, buckets)[:0],
+		live: zeroed(d.live, len(ledger.Buckets)), opened: d.opened[:0], verdicts: zeroed(d.verdicts, buckets)[:0],
 		ruling: Ruling{
 			Decisions: zeroed(r.Decisions, len(checks)), Recorded: zeroed(r.Recorded, len(checks))[:0],
 			Txns: zeroed(r.Txns, buckets)[:0], TxnChecks: zeroed(r.TxnChecks, buckets)[:0],
@@ -231,9 +231,10 @@ func (d *decider) judge(i int, check Check) []Verdict {
 // denies says that an override of an enforced zone denies a bucket of a check with several. Such an attempt
 // begins no lockout of the other buckets, because no zone lets its caller in.
 func (d *decider) denies(check Check) bool {
-	return len(check.Buckets) > 1 && len(d.ledger.Overrides) > 0 && slices.ContainsFunc(d.opened, func(a *account) bool {
-		return a.zone.Mode == ModeEnforce && a.override != nil && a.override.Action == OverrideDeny
-	})
+	return len(check.Buckets) > 1 && len(d.ledger.Overrides) > 0 &&
+		slices.ContainsFunc(d.opened, func(b *liveBucket) bool {
+			return b.zone.Mode == ModeEnforce && b.override != nil && b.override.Action == OverrideDeny
+		})
 }
 
 // shareLockouts gives all pseudonyms of a bucket the last lockout of any of them. Otherwise a lockout would
@@ -242,14 +243,14 @@ func (d *decider) shareLockouts(check Check) {
 	for first, end := range check.groups {
 		var last Lockout
 		begins := false
-		for _, a := range d.opened[first:end] {
-			if a.lockout.Until.After(last.Until) {
-				last = a.lockout
+		for _, b := range d.opened[first:end] {
+			if b.lockout.Until.After(last.Until) {
+				last = b.lockout
 			}
-			begins = begins || a.lockoutBegins
+			begins = begins || b.lockoutBegins
 		}
-		for _, a := range d.opened[first:end] {
-			a.lockout, a.lockoutBegins = last, begins
+		for _, b := range d.opened[first:end] {
+			b.lockout, b.lockoutBegins = last, begins
 		}
 	}
 }
@@ -259,26 +260,26 @@ func (d *decider) shareLockouts(check Check) {
 func (d *decider) record(i int, check Check, decision Decision) {
 	for j := range decision.Verdicts {
 		v := &decision.Verdicts[j]
-		account := d.opened[j]
-		counted := !decision.Blocked && !v.WouldBlock && account.counts && !account.tried.isRepeat()
+		live := d.opened[j]
+		counted := !decision.Blocked && !v.WouldBlock && live.counts && !live.tried.isRepeat()
 		if counted {
-			account.charge(d.now)
+			live.charge(d.now)
 			v.Velocity++ // the answer counts this attempt
 		}
-		if account.lockoutBegins {
-			d.lockOut(v.Bucket, account)
+		if live.lockoutBegins {
+			d.lockOut(v.Bucket, live)
 		}
 		txn := Txn{
 			Bucket: v.Bucket, CreatedAt: At(d.now), LastAt: At(d.now), Attempts: 1, Blocked: decision.Blocked,
 			WouldBlock: v.WouldBlock, Reason: v.Reason, OverrideID: v.OverrideID, Counted: counted, AttemptID: check.AttemptID,
 		}
-		if txn.Blocked && account.zone.HasSeries() {
-			v.TxnID = d.blocked(i, account, txn)
+		if txn.Blocked && live.zone.HasSeries() {
+			v.TxnID = d.blocked(i, live, txn)
 		} else {
 			v.TxnID = d.add(i, txn)
 		}
 		if counted {
-			d.leaveImprint(account)
+			d.leaveImprint(live)
 		}
 	}
 	for first, end := range check.groups { // a retry with other secret keys names the same txn
@@ -301,12 +302,12 @@ func (d *decider) add(i int, txn Txn) uint64 {
 	return firstPlace + uint64(len(d.ruling.Txns)-1)
 }
 
-func (d *decider) lockOut(bucket Bucket, account *account) {
+func (d *decider) lockOut(bucket Bucket, live *liveBucket) {
 	if d.ruling.Lockouts == nil {
 		d.ruling.Lockouts = map[Bucket]Lockout{}
 	}
-	d.ruling.Lockouts[bucket] = account.lockout
-	account.lockoutBegins = false
+	d.ruling.Lockouts[bucket] = live.lockout
+	live.lockoutBegins = false
 }
 
 // zone returns a zone with its defaults, or nil if it does not exist.
@@ -327,46 +328,46 @@ func (d *decider) zone(id int64) *Zone {
 func (d *decider) open(i int, check Check) {
 	d.opened = d.opened[:0]
 	for j, place := range d.ledger.Places[i] {
-		a := &d.accounts[place]
-		if a.zone == nil {
-			*a = d.account(check.Buckets[j], d.ledger.Buckets[place])
+		b := &d.live[place]
+		if b.zone == nil {
+			*b = d.openBucket(check.Buckets[j], d.ledger.Buckets[place])
 		}
-		d.opened = append(d.opened, a)
+		d.opened = append(d.opened, b)
 	}
 }
 
-// account begins the running state of a bucket.
-func (d *decider) account(bucket Bucket, known BucketState) account {
+// openBucket begins the running state of a bucket.
+func (d *decider) openBucket(bucket Bucket, known BucketState) liveBucket {
 	zone := d.zone(bucket.ZoneID)
-	a := account{
+	b := liveBucket{
 		zone: zone, rate: zone.Rate, term: zone.Term(),
 		counts: zone.Mode != ModeOff, lockout: known.Lockout, series: known.Series,
 	}
-	if a.lockout.Shadow && zone.Mode == ModeEnforce {
-		a.lockout = Lockout{}
+	if b.lockout.Shadow && zone.Mode == ModeEnforce {
+		b.lockout = Lockout{}
 	}
 	if zone.Mode != ModeOff {
-		a.override = d.overrides.Of(*zone, bucket)
+		b.override = d.overrides.Of(*zone, bucket)
 	}
-	if a.override != nil {
-		a.counts = a.override.Action == OverrideLimit
-		if a.counts {
-			a.rate, a.term = a.override.Rate, zone.TermUnder(a.override)
+	if b.override != nil {
+		b.counts = b.override.Action == OverrideLimit
+		if b.counts {
+			b.rate, b.term = b.override.Rate, zone.TermUnder(b.override)
 		}
 	}
 	switch v := known.Velocity; {
-	case !a.counts:
+	case !b.counts:
 	case v != nil:
-		a.velocity, a.oldest = min(v.Count, a.rate), v.Oldest
+		b.velocity, b.oldest = min(v.Count, b.rate), v.Oldest
 	default:
-		a.velocity, a.oldest = countAfter(a.term.Since(d.now), a.rate, known.Counted)
+		b.velocity, b.oldest = countAfter(b.term.Since(d.now), b.rate, known.Counted)
 	}
-	if a.counts && zone.RepeatSecret == RepeatFree && known.Imprints != nil {
-		a.tried = &tried{known: *known.Imprints, charged: map[Imprint]bool{}}
+	if b.counts && zone.RepeatSecret == RepeatFree && known.Imprints != nil {
+		b.tried = &triedSecrets{known: *known.Imprints, charged: map[Imprint]bool{}}
 	}
-	if a.counts && zone.Concurrent > 0 {
+	if b.counts && zone.Concurrent > 0 {
 		count, oldest := countAfter(d.now.Add(-zone.ReserveTTL), zone.Concurrent, known.Open)
-		a.open = &open{count, oldest}
+		b.open = &openAttempts{count, oldest}
 	}
-	return a
+	return b
 }

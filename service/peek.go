@@ -49,16 +49,16 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 	if err := StaleKey(ledger.Zones, checks); err != nil {
 		return Peek{}, err
 	}
-	account := newDecider(now, ledger, checks).account(bucket, ledger.Buckets[0])
-	peek := Peek{Bucket: bucket, At: At(now), Mode: account.zone.Mode}
-	if account.override != nil {
-		peek.Override = new(*account.override)
+	live := newDecider(now, ledger, checks).openBucket(bucket, ledger.Buckets[0])
+	peek := Peek{Bucket: bucket, At: At(now), Mode: live.zone.Mode}
+	if live.override != nil {
+		peek.Override = new(*live.override)
 	}
-	if account.counts && account.lockout.locks(now, *account.zone) {
-		peek.LockedUntil.Time = account.lockout.Until
+	if live.counts && live.lockout.locks(now, *live.zone) {
+		peek.LockedUntil.Time = live.lockout.Until
 	}
-	v := account.judge(now, bucket, true)
-	wait, _ := account.wait(now, true) // also in a zone that blocks nobody
+	v := live.judge(now, bucket, true)
+	wait, _ := live.wait(now, true) // also in a zone that blocks nobody
 	peek.Rate, peek.Window, peek.RetryAfter.Duration, peek.Reason = v.Rate, v.Window, roundUp(wait), v.Reason
 	peek.Unmetered, peek.Velocity, peek.Remaining, peek.ResetAfter = v.Unmetered, v.Velocity, v.Remaining(), v.ResetAfter
 	return peek, nil

@@ -60,9 +60,9 @@ type Imprints struct {
 	Counted map[Imprint]time.Time
 }
 
-// tried is the running state of the secrets of a bucket in one call of Decide. nil stands for a bucket in which
+// triedSecrets is the running state of the secrets of a bucket in one call of Decide. nil stands for a bucket in which
 // secrets do not matter.
-type tried struct {
+type triedSecrets struct {
 	known   Imprints
 	charged map[Imprint]bool // by this call
 	// imprint and repeats are of the check that is decided now.
@@ -71,7 +71,7 @@ type tried struct {
 }
 
 // try takes the secret of the check that is decided now. since is the instant after which txns count.
-func (t *tried) try(hash string, since time.Time) {
+func (t *triedSecrets) try(hash string, since time.Time) {
 	if t.imprint, t.repeats = (Imprint{}), false; hash == "" {
 		return
 	}
@@ -80,33 +80,33 @@ func (t *tried) try(hash string, since time.Time) {
 }
 
 // isRepeat says that the secret of the check that is decided now was tried before.
-func (t *tried) isRepeat() bool { return t != nil && t.repeats }
+func (t *triedSecrets) isRepeat() bool { return t != nil && t.repeats }
 
 // trySecret looks in each opened bucket whether the check's secret was tried before. If it was under one
 // pseudonym of a bucket, it was in the bucket. What counts longer by an override is no repeat any more after the
 // zone's own window.
 func (d *decider) trySecret(check Check) {
-	for j, a := range d.opened {
-		if a.tried == nil {
+	for j, b := range d.opened {
+		if b.tried == nil {
 			continue
 		}
 		if check.SecretHash != "" {
 			d.noteTried(check.Buckets[j])
 		}
-		since := a.zone.Term().Since(d.now)
-		if own := a.term.Since(d.now); own.After(since) {
+		since := b.zone.Term().Since(d.now)
+		if own := b.term.Since(d.now); own.After(since) {
 			since = own
 		}
-		a.tried.try(check.SecretHash, since)
+		b.tried.try(check.SecretHash, since)
 	}
 	for first, end := range check.groups {
 		repeats := false
-		for _, a := range d.opened[first:end] {
-			repeats = repeats || a.tried.isRepeat()
+		for _, b := range d.opened[first:end] {
+			repeats = repeats || b.tried.isRepeat()
 		}
-		for _, a := range d.opened[first:end] {
-			if a.tried != nil {
-				a.tried.repeats = repeats
+		for _, b := range d.opened[first:end] {
+			if b.tried != nil {
+				b.tried.repeats = repeats
 			}
 		}
 	}
@@ -121,13 +121,13 @@ func (d *decider) noteTried(bucket Bucket) {
 }
 
 // leaveImprint notes the imprint of the last txn of the ruling, which is charged.
-func (d *decider) leaveImprint(a *account) {
-	if a.tried == nil || a.tried.imprint == (Imprint{}) {
+func (d *decider) leaveImprint(live *liveBucket) {
+	if live.tried == nil || live.tried.imprint == (Imprint{}) {
 		return
 	}
-	a.tried.charged[a.tried.imprint] = true
+	live.tried.charged[live.tried.imprint] = true
 	if d.ruling.Imprints == nil {
 		d.ruling.Imprints = map[int]Imprint{}
 	}
-	d.ruling.Imprints[len(d.ruling.Txns)-1] = a.tried.imprint
+	d.ruling.Imprints[len(d.ruling.Txns)-1] = live.tried.imprint
 }

@@ -207,9 +207,9 @@ func TestScrapeTriggersCensusThatIsNotSoonRepeated(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		m.RunCensus(ctx, func(context.Context) ([]service.ZoneCensus, error) {
+		m.RunCensus(ctx, func(context.Context) ([]service.ZoneStats, error) {
 			asked <- struct{}{}
-			return []service.ZoneCensus{
+			return []service.ZoneStats{
 				{ZoneID: 1, Locked: 3, Overrides: map[service.OverrideAction]int{service.OverrideDeny: 2}}, {ZoneID: 2},
 			}, nil
 		})

@@ -118,7 +118,7 @@ const (
 // for nothing. It asks for a new census, so that nobody counts while nobody looks.
 type census struct {
 	zones             *cache[int64, *zone]
-	found             atomic.Pointer[[]service.ZoneCensus]
+	found             atomic.Pointer[[]service.ZoneStats]
 	wanted            chan struct{} // has room for one
 	locked, overrides *prometheus.Desc
 }
@@ -138,7 +138,7 @@ func newCensus(m *Metrics) *census {
 // know it and the last question is 30 s or more ago. It returns when ctx ends. After an error
 // there are no numbers until a question succeeds. A question that took long makes the next
 // pause longer, so that the database spends at most a hundredth of one core on them.
-func (m *Metrics) RunCensus(ctx context.Context, ask func(ctx context.Context) ([]service.ZoneCensus, error)) {
+func (m *Metrics) RunCensus(ctx context.Context, ask func(ctx context.Context) ([]service.ZoneStats, error)) {
 	if m == nil {
 		return
 	}
@@ -160,7 +160,7 @@ func (m *Metrics) RunCensus(ctx context.Context, ask func(ctx context.Context) (
 	}
 }
 
-func (c *census) take(ctx context.Context, ask func(ctx context.Context) ([]service.ZoneCensus, error)) {
+func (c *census) take(ctx context.Context, ask func(ctx context.Context) ([]service.ZoneStats, error)) {
 	ctx, cancel := context.WithTimeout(ctx, censusTimeout)
 	defer cancel()
 	zones, err := ask(ctx)
@@ -197,8 +197,8 @@ func (c *census) Collect(metrics chan<- prometheus.Metric) {
 }
 
 // byLabel adds up the zones that share a label.
-func (c *census) byLabel(zones []service.ZoneCensus) map[string]service.ZoneCensus {
-	sums := make(map[string]service.ZoneCensus, min(len(zones), MaxZones+1))
+func (c *census) byLabel(zones []service.ZoneStats) map[string]service.ZoneStats {
+	sums := make(map[string]service.ZoneStats, min(len(zones), MaxZones+1))
 	for _, zone := range zones {
 		label := c.zones.of(zone.ZoneID).label
 		sum, ok := sums[label]

@@ -19,12 +19,12 @@ const checkTimeout = 2 * time.Second
 // Store is a middleware.RateLimiterStore of Echo v4: the identifier that Echo makes of a request is the key of a bucket
 // in one zone. Echo's limiter knows no outcomes, so a zone that counts failures alone needs client.Login in its place.
 type Store struct {
-	asker  client.Asker
+	asker  client.CheckReporter
 	zoneID int64
 }
 
 // New returns a Store whose limits are those of a zone.
-func New(asker client.Asker, zoneID int64) Store { return Store{asker, zoneID} }
+func New(asker client.CheckReporter, zoneID int64) Store { return Store{asker, zoneID} }
 
 // Allow implements middleware.RateLimiterStore. An attempt that was not decided is denied by an echo.HTTPError, which
 // Echo answers: 503, or 400 to an identifier that no bucket can have. A program with a RateLimiterConfig.DenyHandler

@@ -52,7 +52,7 @@ func TestEchosLimiterAnswersOthersThanBlockedOtherwise(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		asker client.Asker
+		asker client.CheckReporter
 		key   string
 		want  int
 	}{

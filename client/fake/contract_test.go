@@ -8,8 +8,8 @@ import (
 )
 
 var (
-	_ client.Asker = (*fake.Service)(nil)
-	_ client.Asker = (*client.Client)(nil)
+	_ client.CheckReporter = (*fake.Service)(nil)
+	_ client.CheckReporter = (*client.Client)(nil)
 )
 
 func TestTheFakeNeedsNoZone(t *testing.T) {

@@ -232,7 +232,7 @@ export class Client {
   async check(buckets: readonly Bucket[], options: { attemptId?: string; secretHash?: string } = {}): Promise<Decision> {
     const question = questionOf(buckets, options.attemptId, options.secretHash);
     try {
-      return await this.#insist("POST", "/v1/check", question, (answer) => this.#decision(answer, question));
+      return await this.#retry("POST", "/v1/check", question, (answer) => this.#decision(answer, question));
     } catch (error) {
       if (this.#isThrown(error) || error instanceof InvalidRequestError) throw error;
       const blocked = this.#onError === "deny";
@@ -247,7 +247,7 @@ export class Client {
    */
   async checkAll(checks: readonly (readonly Bucket[])[]): Promise<(Decision | VelocityError)[]> {
     const questions = checks.map((buckets) => questionOf(buckets));
-    return await this.#insist("POST", "/v1/checks", { checks: questions }, (answer) => {
+    return await this.#retry("POST", "/v1/checks", { checks: questions }, (answer) => {
       const results = (answer as { results: { decision?: unknown; problem?: { status: number } }[] }).results;
       if (results.length !== questions.length) throw new TypeError("results");
       return questions.map((question, i) => {
@@ -261,7 +261,7 @@ export class Client {
   async report(txnId: string, outcome: Outcome): Promise<boolean> {
     checkOutcome(outcome);
     try {
-      return await this.#insist("POST", `/v1/txns/${encodeURIComponent(txnId)}/outcome`, { outcome }, (answer) => {
+      return await this.#retry("POST", `/v1/txns/${encodeURIComponent(txnId)}/outcome`, { outcome }, (answer) => {
         const receipt = answer as Record<string, unknown>;
         if (receipt["txn_id"] !== txnId || receipt["outcome"] !== outcome) throw new TypeError("another report");
         return true;
@@ -274,12 +274,12 @@ export class Client {
 
   /** Returns how a bucket stands, as the service writes it, without making an attempt. Throws VelocityError. */
   async peek(zoneId: number, key: string): Promise<Readonly<Record<string, unknown>>> {
-    return await this.#insist("GET", bucketPath(zoneId, key), undefined, recordOf);
+    return await this.#retry("GET", bucketPath(zoneId, key), undefined, recordOf);
   }
 
   /** Empties a bucket and ends its lockout, as after a password reset, and returns how it stands. Throws VelocityError. */
   async release(zoneId: number, key: string, reason: string): Promise<Readonly<Record<string, unknown>>> {
-    return await this.#insist("POST", `${bucketPath(zoneId, key)}/release`, { reason }, recordOf);
+    return await this.#retry("POST", `${bucketPath(zoneId, key)}/release`, { reason }, recordOf);
   }
 
   #isThrown(error: unknown): boolean {
@@ -292,7 +292,7 @@ export class Client {
   }
 
   /** Asks until there is an answer, which read makes of the JSON, or until no try may follow. */
-  async #insist<T>(method: string, path: string, question: unknown, read: (answer: unknown) => T): Promise<T> {
+  async #retry<T>(method: string, path: string, question: unknown, read: (answer: unknown) => T): Promise<T> {
     const deadline = performance.now() + this.#timeout;
     let lost: VelocityError | undefined;
     let paid = 0;

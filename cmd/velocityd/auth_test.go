@@ -153,7 +153,7 @@ func TestDevSaysWhoIsAnswered(t *testing.T) {
 		{"0.0.0.0:8080", authFlags{InsecureNoAuth: true}, "whoever reaches 0.0.0.0:8080 may ask"},
 	} {
 		dev := devCmd{serviceFlags: serviceFlags{authFlags: c.flags}}
-		if got := dev.openness(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.address)),
+		if got := dev.accessNote(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.address)),
 			"/data of mine"); !strings.Contains(got, c.want) {
 			t.Errorf("%s, %+v: %s", c.address, c.flags, got)
 		}

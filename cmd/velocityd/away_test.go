@@ -378,7 +378,7 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 				return err == nil && info.Mode().Perm() == 0o600
 			})
 		}
-		if code := first.stop(t); code != exitFine {
+		if code := first.stop(t); code != exitSuccess {
 			t.Errorf("exit code %d", code)
 		}
 		m.kill()
@@ -403,7 +403,7 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 			t.Errorf("the key is not normalised by the remembered rule: %s", r.body)
 		}
 		for zone, want := range map[string]result{
-			"2": {exitFine, "allowed, without the database: recorded nowhere\n  zone 2, bob: at most 50 in 3600 s\n", ""},
+			"2": {exitSuccess, "allowed, without the database: recorded nowhere\n  zone 2, bob: at most 50 in 3600 s\n", ""},
 			"3": {
 				exitBlocked, "blocked for 1 s, without the database: recorded nowhere\n  zone 3, bob: at most 50 in 3600 s\n",
 				"",

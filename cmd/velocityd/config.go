@@ -48,7 +48,7 @@ func newParser(grammar any, p *shell.Process, exit func(int)) (*kong.Kong, error
 	if err != nil {
 		return nil, err
 	}
-	return parser, disownEnvironment(parser)
+	return parser, stopEnvironmentLookups(parser)
 }
 
 // lists returns the reader of every list: of a flag, a variable and a file of settings. It reads as kong does, but for
@@ -106,9 +106,9 @@ func wholeNumber(text string, err error) error {
 	return nil
 }
 
-// disownEnvironment stops kong from looking up environment variables itself. Their
+// stopEnvironmentLookups stops kong from looking up environment variables itself. Their
 // names stay with the flags, for the help and for the resolver.
-func disownEnvironment(k *kong.Kong) error {
+func stopEnvironmentLookups(k *kong.Kong) error {
 	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok {
 			flag.Tag.Envs = nil

@@ -58,7 +58,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 			"bucket peek 1 a", "bucket release 1 a --reason x", "outcome 1 success", "replay " + log + " --user-zone 1",
 		} {
 			r := command(environment{"VELOCITY_DSN": dsn}, nil, strings.Fields(args)...)
-			if r.code == exitFine || strings.Contains(r.stdout+r.stderr, secret) {
+			if r.code == exitSuccess || strings.Contains(r.stdout+r.stderr, secret) {
 				t.Errorf("%s: %+v", args, r)
 			}
 			if strings.HasPrefix(args, "serve") && strings.Contains(r.stderr, "configuration") != (r.code == exitError) {

@@ -52,7 +52,7 @@ Example:
 
 // Run serves from the private database until ctx ends or the engine does.
 func (c *devCmd) Run(ctx context.Context, p *shell.Process) (err error) {
-	outliveReaders()
+	ignoreBrokenPipe()
 	if err := c.validate(); err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *shell.Process, engine *locald
 	options := c.options()
 	options.Database.DSN = dsn
 	options.StartsEmpty = true // only while it runs can a token be made in its database
-	if err := c.tell(ctx, p, &options); err != nil {
+	if err := c.addTelemetry(ctx, p, &options); err != nil {
 		return errors.Join(err, listeners.Close())
 	}
 	return c.serve(ctx, options, listeners)
@@ -244,7 +244,7 @@ func (c *devCmd) greet(
 		}
 		fmt.Fprintf(p.Stdout, "  by TCP  %s\n", dsn)
 	}
-	fmt.Fprintf(p.Stdout, "\n%s\n", c.openness(l.Farthest(), folder))
+	fmt.Fprintf(p.Stdout, "\n%s\n", c.accessNote(l.ExposedAddr(), folder))
 	fmt.Fprintf(p.Stdout, "\nZones\n")
 	zone.Print(p.Stdout, zones)
 	if len(zones) > 0 {
@@ -268,8 +268,8 @@ func (c *devCmd) greet(
 	return nil
 }
 
-// openness says who is answered at an address. folder is that of the data.
-func (c *devCmd) openness(address net.Addr, folder string) string {
+// accessNote says who is answered at an address. folder is that of the data.
+func (c *devCmd) accessNote(address net.Addr, folder string) string {
 	who := "every program on this machine"
 	switch {
 	case c.options().RequiresAuth(address):

@@ -87,7 +87,7 @@ func TestDevServesAndKeepsDataAcrossRestart(t *testing.T) {
 		must(t, env, "zone", "set", "1", "--description", "mine")
 		must(t, env, "zone", "delete", "--yes", "2")
 		must(t, env, "check", "1", "alice")
-		if code := first.stop(t); code != exitFine {
+		if code := first.stop(t); code != exitSuccess {
 			t.Errorf("exit code %d\n%s", code, first.stderr)
 		}
 		if r := command(env, nil, "zone", "list"); r.code != exitUsage || !strings.Contains(r.stderr, "velocityd dev") {
@@ -262,7 +262,7 @@ func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		enginetest.Exec(t, openSQL(t, dsn), "UPDATE schema_migrations SET version = 116")
-		if code := i.stop(t); code != exitFine {
+		if code := i.stop(t); code != exitSuccess {
 			t.Errorf("exit code %d\n%s", code, i.stderr)
 		}
 		r := command(env, nil, "dev", "--listen", "127.0.0.1:0")
@@ -283,7 +283,7 @@ func TestDevStoppedWhileStartingEndsCleanly(t *testing.T) {
 		env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": engine}
 		i := launch(t, env, "dev")
 		enginetest.Eventually(t, "the engine starts", func() bool { return strings.Contains(i.stdout.String(), "Starting") })
-		if code := i.stop(t); code != exitFine {
+		if code := i.stop(t); code != exitSuccess {
 			t.Errorf("exit code %d\n%s", code, i.stderr)
 		}
 		again := start(t, env, "dev")
@@ -351,7 +351,7 @@ func TestDevRecoversFromAKilledOne(t *testing.T) {
 		if err := second.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		if code := i.await(t); code != exitFine {
+		if code := i.await(t); code != exitSuccess {
 			t.Errorf("exit code %d after Ctrl-C\n%s", code, i.stderr)
 		}
 		if _, err := private.RunningDSN(dir); !errors.Is(err, fs.ErrNotExist) {

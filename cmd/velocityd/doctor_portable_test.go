@@ -17,7 +17,7 @@ func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
 	t.Parallel()
 	d := enginetest.Portable(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	code, found := consultOn(t, d.ServiceAccount(t), engine.TiDB)
-	if code != exitFine {
+	if code != exitSuccess {
 		t.Errorf("exit code %d: %+v", code, found)
 	}
 	for _, about := range []string{

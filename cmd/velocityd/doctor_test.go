@@ -53,7 +53,7 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		code, found := consult(t, d.ServiceAccount(t))
-		if code != exitFine {
+		if code != exitSuccess {
 			t.Errorf("exit code %d", code)
 		}
 		for _, about := range []string{
@@ -68,7 +68,7 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 			t.Errorf("durability: %+v, want a warning: these servers are not durable", list)
 		}
 		r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "doctor")
-		if r.code != exitFine || !strings.Contains(r.stdout, "which the service does not need") &&
+		if r.code != exitSuccess || !strings.Contains(r.stdout, "which the service does not need") &&
 			!strings.Contains(r.stdout, "on all databases") ||
 			!strings.Contains(r.stdout, "0 faults") {
 			t.Errorf("as an administrator: %+v", r)
@@ -100,7 +100,7 @@ func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 		for statement := range strings.SplitSeq(repair, "; ") {
 			enginetest.Exec(t, d.SQL, statement)
 		}
-		if code, found = consult(t, d); code != exitFine || found["overrides"][0].Level != doctor.OK {
+		if code, found = consult(t, d); code != exitSuccess || found["overrides"][0].Level != doctor.OK {
 			t.Errorf("after %s: exit code %d, %+v", repair, code, found["overrides"])
 		}
 	})
@@ -201,10 +201,10 @@ func TestServeTakesTheNewPasswordFromItsFile(t *testing.T) {
 		t.Fatalf("%d connections of the service were cut, %v", killed, err)
 	}
 	eventuallyStatus(t, i.url+"/readyz", 200)
-	if r := command(environment{"VELOCITY_URL": i.url}, nil, "check", "1", "alice"); r.code != exitFine {
+	if r := command(environment{"VELOCITY_URL": i.url}, nil, "check", "1", "alice"); r.code != exitSuccess {
 		t.Errorf("a check with the new password: %+v", r)
 	}
-	if code := i.stop(t); code != exitFine || strings.Contains(i.stderr.String(), "second") {
+	if code := i.stop(t); code != exitSuccess || strings.Contains(i.stderr.String(), "second") {
 		t.Errorf("exit code %d, or the password is in the log:\n%s", code, i.stderr)
 	}
 }

@@ -84,7 +84,7 @@ func TestParametersThatADSNMayCarryWork(t *testing.T) {
 				for i := range many {
 					many[i] = fmt.Sprintf(`{"buckets":[{"zone_id":1,"bucket_key":"%s%d"}]}`, strings.Repeat("long", 20), i)
 				}
-				if r := command(env, nil, "check", "1", "alice"); r.code != exitFine || !strings.Contains(r.stdout, "0 of 2 left") {
+				if r := command(env, nil, "check", "1", "alice"); r.code != exitSuccess || !strings.Contains(r.stdout, "0 of 2 left") {
 					t.Errorf("%+v", r)
 				}
 				mustAsk(t, url+"/v1/checks", `{"checks":[`+strings.Join(many, ",")+"]}", http.StatusOK)

@@ -86,7 +86,7 @@ func TestCommandsDoNotGuessDatabaseOfService(t *testing.T) {
 	d := enginetest.First(t).Database(t)
 	folder := t.TempDir()
 	writeFile(t, folder+"/dsn", d.DSN+"\n")
-	if r := command(environment{"VELOCITY_DATA": folder}, nil, "token", "list"); r.code != exitFine ||
+	if r := command(environment{"VELOCITY_DATA": folder}, nil, "token", "list"); r.code != exitSuccess ||
 		!strings.Contains(r.stderr, "velocityd dev' on "+folder) {
 		t.Fatalf("the toy database is not found: %+v", r)
 	}

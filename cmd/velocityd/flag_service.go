@@ -144,7 +144,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 
 // options returns the settings for the daemon, without the DSN, the keys, the log, metrics and traces.
 func (f serviceFlags) options() server.Options {
-	carrier := delivery.New(delivery.Options{Agent: "velocityd/" + version(), Allowed: f.WebhookHosts})
+	sender := delivery.New(delivery.Options{Agent: "velocityd/" + version(), Allowed: f.WebhookHosts})
 	o := server.Options{
 		Database: session.Options{MaxConns: f.MaxConns, LockWait: f.LockWait, ConnectTimeout: f.connectTimeout()},
 		HTTP:     handlers.Options{AccessLog: f.AccessLog, AllowedHosts: f.hosts(), MaxBodyBytes: f.MaxBodyBytes},
@@ -154,10 +154,10 @@ func (f serviceFlags) options() server.Options {
 		CheckTimeout: f.CheckTimeout, DegradedAfter: f.DegradedAfter, DrainDelay: f.DrainDelay,
 		ShutdownTimeout: f.ShutdownTimeout,
 		StateDir:        f.StateDir, KeyFolder: f.KeyHMACFile, RequireAuth: f.RequireAuth, InsecureNoAuth: f.InsecureNoAuth,
-		Retention: f.Retention == "on", Courier: carrier.Send,
+		Retention: f.Retention == "on", SendEvent: sender.Send,
 	}
 	if o.Retention { // otherwise other instances call webhooks, by their own settings
-		o.HTTP.Admits = carrier.Admits
+		o.HTTP.Admits = sender.Admits
 	}
 	if f.Coalesce == "on" {
 		o.Coalescer = &queue.CoalescerOptions{

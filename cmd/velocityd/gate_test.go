@@ -36,16 +36,16 @@ func TestGateTryShowsTheQuestionAndAsksNobody(t *testing.T) {
 				"login", "--data", "username=al%69ce&password=x", "--header", "X-Request-Id: a, b", "--client",
 				"198.51.100.7",
 			},
-			exitFine,
+			exitSuccess,
 			"zone 1, key \"alice\"\nzone 2, key \"198.51.100.7\"\nattempt \"a, b\"\nallowed: 204; blocked: 429; not decided: " +
 				"503\n",
 		},
 		{
 			[]string{"login", "--data", "username=a", "--url-path", "/gate/login?deny=401", "--method", "PUT"},
-			exitFine,
+			exitSuccess,
 			"blocked: 401",
 		},
-		{[]string{"login", "--data", "username=a", "--url-path", "/gate/login/x?deny=401"}, exitFine, "blocked: 429"},
+		{[]string{"login", "--data", "username=a", "--url-path", "/gate/login/x?deny=401"}, exitSuccess, "blocked: 429"},
 		{
 			[]string{"login"},
 			exitError,
@@ -73,7 +73,7 @@ func TestGateLintNamesFaultyLinesAndMissingZones(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, good, exitFine, "no findings in 1 gate and 0 domains\n"},
+		{nil, good, exitSuccess, "no findings in 1 gate and 0 domains\n"},
 		{nil, wrong, exitFindings, "line 4: gate login, bucket 1, key has no member forms: did you mean form?\n" +
 			"line 4: gate login, bucket 1, key must have one of the members header, query, form, json, basic, client\n" +
 			"line 7: gate login has no member denny: did you mean deny?\n"},

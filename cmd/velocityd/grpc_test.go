@@ -79,7 +79,7 @@ func answersEnvoy(t *testing.T, d *enginetest.Database) {
 			t.Errorf("%v %v, want %v", got, err, want)
 		}
 	}
-	if code := i.stop(t); code != exitFine {
+	if code := i.stop(t); code != exitSuccess {
 		t.Errorf("exit code %d: %s", code, i.stderr.String())
 	}
 	if _, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err == nil {

@@ -64,7 +64,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 		"token create", "token list", "token revoke",
 	} {
 		r := command(nil, nil, append(strings.Fields(args), "--help")...)
-		if r.code != exitFine || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {
+		if r.code != exitSuccess || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {
 			t.Errorf("%s --help: %+v", args, r)
 		}
 		_, member, _ := strings.Cut(args, " ")

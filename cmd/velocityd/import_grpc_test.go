@@ -53,7 +53,7 @@ func TestLimitsOfRatelimitHoldAfterTheirImport(t *testing.T) {
 		"--grpc-listen", "127.0.0.1:0",
 		"--gates", gates, "--log-format", "json"), []string{"VELOCITY_DSN=" + env["VELOCITY_DSN"]})
 	holdMessages(t, i.limits(t))
-	if code := i.stop(t); code != exitFine {
+	if code := i.stop(t); code != exitSuccess {
 		t.Errorf("exit code %d: %s", code, i.stderr.String())
 	}
 }

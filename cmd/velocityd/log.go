@@ -24,9 +24,9 @@ func newLogger(p *shell.Process, f logFlags) *slog.Logger {
 		logger = slog.New(slog.NewJSONHandler(p.Stderr, options))
 		p.Logger = logger
 	}
-	if len(p.Strays) > 0 {
+	if len(p.UnknownVariables) > 0 {
 		logger.LogAttrs(context.Background(), slog.LevelWarn, "variables without an effect: no setting has these names",
-			slog.Any("variables", p.Strays))
+			slog.Any("variables", p.UnknownVariables))
 	}
 	return logger
 }

@@ -31,7 +31,7 @@ import (
 
 // Exit codes, as the description below promises them.
 const (
-	exitFine     = 0
+	exitSuccess  = 0
 	exitError    = 1
 	exitUsage    = 2
 	exitBlocked  = 3
@@ -99,7 +99,7 @@ func run(ctx context.Context, args []string, p *shell.Process) int {
 	}
 	command, err := parser.Parse(joinValues(args))
 	if ended || out.Err != nil {
-		return fail(p, out.Lost())
+		return fail(p, out.WriteError())
 	}
 	if err != nil {
 		return fail(p, shell.UsageError{Err: err})
@@ -110,7 +110,7 @@ func run(ctx context.Context, args []string, p *shell.Process) int {
 			Command: shell.CallOf(command.Selected()),
 		})
 	}
-	if p.Strays, err = strayVariables(p.Environ); err != nil {
+	if p.UnknownVariables, err = unknownVariables(p.Environ); err != nil {
 		return fail(p, err)
 	}
 	if ctx, err = shell.WithReason(ctx, command); err == nil {
@@ -120,7 +120,7 @@ func run(ctx context.Context, args []string, p *shell.Process) int {
 	if usage := (shell.UsageError{}); errors.As(err, &usage) {
 		err = shell.UsageError{Err: err, Command: shell.CallOf(command.Selected())}
 	}
-	return fail(p, cmp.Or(explainRemote(explainForbidden(err)), out.Lost()))
+	return fail(p, cmp.Or(explainRemote(explainForbidden(err)), out.WriteError()))
 }
 
 // emptyFlag returns the first flag on the command line itself whose value is empty, such as that of a variable
@@ -209,7 +209,7 @@ func fail(p *shell.Process, err error) int {
 	var usage shell.UsageError
 	switch {
 	case err == nil:
-		return exitFine
+		return exitSuccess
 	case errors.Is(err, errBlocked):
 		return exitBlocked // the answer has been printed
 	case errors.Is(err, shell.ErrFindings):

@@ -198,7 +198,7 @@ func commandUntil(t *testing.T, env environment, lines int, args ...string) resu
 func must(t *testing.T, env environment, args ...string) string {
 	t.Helper()
 	r := command(env, nil, args...)
-	if r.code != exitFine {
+	if r.code != exitSuccess {
 		t.Fatalf("%q: exit code %d\n%s%s", args, r.code, r.stdout, r.stderr)
 	}
 	return r.stdout

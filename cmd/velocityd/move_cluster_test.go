@@ -69,7 +69,7 @@ func (m *moving) throughVitess(t *testing.T, load *moveLoad, direct *instanceUnd
 	load.use(t, first, second)
 	load.stopSQL()
 	load.stage(t, "nobody asks MySQL itself", 300)
-	if code := direct.stop(t); code != exitFine {
+	if code := direct.stop(t); code != exitSuccess {
 		t.Errorf("the instance on MySQL ended with %d", code)
 	}
 	m.dropRoutines(t)
@@ -351,7 +351,7 @@ func (m *moving) edit(t *testing.T, instance *instanceUnderTest) {
 	if out := must(t, env, "migrate", "up"); !strings.Contains(out, "nothing to do") {
 		t.Errorf("migrate up after the move: %s", out)
 	}
-	if r := command(env, nil, "doctor"); r.code != exitFine {
+	if r := command(env, nil, "doctor"); r.code != exitSuccess {
 		t.Errorf("doctor: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	} else {
 		t.Log(r.stdout)

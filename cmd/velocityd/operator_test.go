@@ -30,19 +30,19 @@ func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 		}{
 			{"migrate status", exitFindings, "to do     velocityd migrate up"},
 			{"migrate status --json", exitFindings, `"version":0,`},
-			{"migrate up", exitFine, fmt.Sprintf("version 0 -> %d", latest)},
-			{"migrate up", exitFine, "nothing to do"},
-			{"migrate status", exitFine, "to do     nothing"},
-			{"migrate status --json", exitFine, `"dirty":false,"migrate_up":false,"actions":[],"routines":{}}`},
+			{"migrate up", exitSuccess, fmt.Sprintf("version 0 -> %d", latest)},
+			{"migrate up", exitSuccess, "nothing to do"},
+			{"migrate status", exitSuccess, "to do     nothing"},
+			{"migrate status --json", exitSuccess, `"dirty":false,"migrate_up":false,"actions":[],"routines":{}}`},
 			{"migrate down --steps 1", exitError, ""},
-			{"migrate status", exitFine, "to do     nothing"},
-			{"migrate down --yes --steps 1", exitFine, fmt.Sprintf("version %d -> %d", latest, latest-1)},
+			{"migrate status", exitSuccess, "to do     nothing"},
+			{"migrate down --yes --steps 1", exitSuccess, fmt.Sprintf("version %d -> %d", latest, latest-1)},
 			{"migrate status", exitFindings, "to do     velocityd migrate up"},
-			{"migrate down --yes --all", exitFine, fmt.Sprintf("version %d -> 0", latest-1)},
-			{"migrate down --yes --all", exitFine, "nothing to do"},
-			{"migrate up", exitFine, fmt.Sprintf("version 0 -> %d", latest)},
-			{"zone set 1 --rate 1 --window 60", exitFine, "60 s"},
-			{"check 1 alice", exitFine, "allowed"},
+			{"migrate down --yes --all", exitSuccess, fmt.Sprintf("version %d -> 0", latest-1)},
+			{"migrate down --yes --all", exitSuccess, "nothing to do"},
+			{"migrate up", exitSuccess, fmt.Sprintf("version 0 -> %d", latest)},
+			{"zone set 1 --rate 1 --window 60", exitSuccess, "60 s"},
+			{"check 1 alice", exitSuccess, "allowed"},
 		} {
 			if r := command(env, nil, strings.Fields(step.args)...); r.code != step.code ||
 				!strings.Contains(r.stdout, step.want) {
@@ -91,7 +91,7 @@ func TestUnusableSchemaIsReportedWithWhatToDo(t *testing.T) {
 		enginetest.Exec(t, d.SQL, "UPDATE schema_migrations SET "+state)
 		for args, want := range wants {
 			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
-			if r.code == exitFine || !strings.Contains(r.stdout+r.stderr, want) {
+			if r.code == exitSuccess || !strings.Contains(r.stdout+r.stderr, want) {
 				t.Errorf("%s of a schema of %s: got %+v, want %q", args, state, r, want)
 			}
 		}

@@ -59,12 +59,12 @@ func TestPAMLimitsLoginsAndReportsThem(t *testing.T) {
 		return pamExec(t, step, "mallory", append([]string{command}, config...)...)
 	}
 	for range 5 {
-		if r := ask("check", "auth"); r.code != exitFine || r.stdout+r.stderr != "" {
+		if r := ask("check", "auth"); r.code != exitSuccess || r.stdout+r.stderr != "" {
 			t.Fatalf("within the rate: %+v", r)
 		}
 	}
 	for _, step := range []string{"auth", "account", "open_session", "close_session"} {
-		if r := ask("success", step); r.code != exitFine || r.stdout+r.stderr != "" {
+		if r := ask("success", step); r.code != exitSuccess || r.stdout+r.stderr != "" {
 			t.Errorf("success in %s: %+v", step, r)
 		}
 	}
@@ -72,7 +72,7 @@ func TestPAMLimitsLoginsAndReportsThem(t *testing.T) {
 	if successes, failures := d.Count(t, count, "success"), d.Count(t, count, "failure"); successes != 1 || failures != 4 {
 		t.Errorf("%d successes and %d failures, want 1 and 4", successes, failures)
 	}
-	for _, want := range []int{exitFine, exitBlocked} {
+	for _, want := range []int{exitSuccess, exitBlocked} {
 		if r := ask("check", "auth"); r.code != want || (r.stdout != "") != (want == exitBlocked) {
 			t.Errorf("a try after that: %+v, want %d", r, want)
 		}
@@ -90,7 +90,7 @@ func TestPAMFollowsItsPolicyWithinASecond(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(silent.Close)
-	for policy, want := range map[string]int{"allow": exitFine, "deny": exitError} {
+	for policy, want := range map[string]int{"allow": exitSuccess, "deny": exitError} {
 		for name, url := range map[string]string{
 			"away": fmt.Sprintf("http://127.0.0.1:%d", enginetest.FreePort(t)), "silent": silent.URL,
 		} {

@@ -85,7 +85,7 @@ func (c *proxyCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 func (c *proxyCmd) run(ctx context.Context, p *shell.Process) error {
-	outliveReaders()
+	ignoreBrokenPipe()
 	options, err := c.options()
 	if err != nil {
 		return err

@@ -142,7 +142,7 @@ func TestAStoppedProxyAnswersWhatIsUnderWay(t *testing.T) {
 	if r := <-answered; r.body != "done" {
 		t.Errorf("got %d %q", r.status, r.body)
 	}
-	if code := p.await(t); code != exitFine {
+	if code := p.await(t); code != exitSuccess {
 		t.Errorf("exit code %d\n%s", code, p.stderr)
 	}
 }

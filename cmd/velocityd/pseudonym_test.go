@@ -164,7 +164,7 @@ func TestClearKeysNameBucketsThatAreHidden(t *testing.T) {
 		"override delete 2 203.0.113.0/25":                     "longer",
 		"override delete 1 nobody":                             "no such override",
 	} {
-		if r := command(direct, nil, strings.Fields(args)...); r.code == exitFine || !strings.Contains(r.stderr, want) {
+		if r := command(direct, nil, strings.Fields(args)...); r.code == exitSuccess || !strings.Contains(r.stderr, want) {
 			t.Errorf("%s: %d %s", args, r.code, r.stderr)
 		}
 	}

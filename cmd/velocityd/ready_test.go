@@ -116,7 +116,7 @@ func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 	if after := entries(t, i.stderr.String(), "ready again")[0]["after"]; after == nil || fmt.Sprint(after) == "0" {
 		t.Errorf("it lasted %v", after)
 	}
-	if code := i.stop(t); code != exitFine || !logged("not ready", "the service is stopping")() {
+	if code := i.stop(t); code != exitSuccess || !logged("not ready", "the service is stopping")() {
 		t.Errorf("exit code %d\n%s", code, i.stderr)
 	}
 	if strings.Contains(i.stderr.String(), `"route"`) {

@@ -44,7 +44,7 @@ func TestReplayTellsOfWhatItCouldNotAsk(t *testing.T) {
 		attempts int64
 		stderr   string
 	}{
-		{gzipped(t, read+"noise\n") + gzipped(t, read), exitFine, 2, ""},
+		{gzipped(t, read+"noise\n") + gzipped(t, read), exitSuccess, 2, ""},
 		{
 			read + unread + unread, exitError, 1,
 			`not all attempts were read: 2 lines look like login attempts, and their form is not known; the first is "x sshd[1]: Failed password for zo`,
@@ -145,7 +145,7 @@ func TestReportingReplayAdmitsSameAsIndependentCount(t *testing.T) {
 					r := command(env, strings.NewReader(log),
 						append([]string{"replay", "--report-outcomes", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)...)
 					var got backtest.Result
-					if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != exitFine {
+					if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != exitSuccess {
 						t.Fatalf("%s: %+v (%v)", way, r, err)
 					}
 					reported := fmt.Sprintf("The outcomes of %d attempts that passed were reported.", attempts-blocked)

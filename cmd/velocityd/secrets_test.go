@@ -144,7 +144,7 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 		}
 	}
 	eventuallyReady(t, i, "the database cannot be reached")
-	if code := i.stop(t); code != exitFine || process.ProcessState == nil {
+	if code := i.stop(t); code != exitSuccess || process.ProcessState == nil {
 		t.Errorf("exit code %d", code)
 	}
 	engineLog, err := os.ReadFile(filepath.Join(dir, "server.log"))

@@ -74,7 +74,7 @@ func (c *serveCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
-	outliveReaders()
+	ignoreBrokenPipe()
 	dsn, err := c.Configured()
 	switch {
 	case err != nil:
@@ -88,7 +88,7 @@ func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
 	}
 	options := c.options()
 	options.Database.DSN, options.Database.Engine, options.Database.Reread = dsn, c.Engine, c.Reread()
-	if err := c.tell(ctx, p, &options, append(c.DSNFlags.Attrs(), slog.String("config", c.Config))...); err != nil {
+	if err := c.addTelemetry(ctx, p, &options, append(c.DSNFlags.Attrs(), slog.String("config", c.Config))...); err != nil {
 		return err
 	}
 	options.Listening = func(ctx context.Context) {
@@ -104,9 +104,9 @@ func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
 	return c.serve(ctx, options, listeners)
 }
 
-// tell makes the log, the metrics and the traces of the service. The log begins with the settings:
+// addTelemetry makes the log, the metrics and the traces of the service. The log begins with the settings:
 // those of f, and more.
-func (f serviceFlags) tell(ctx context.Context, p *shell.Process, o *server.Options, more ...slog.Attr) error {
+func (f serviceFlags) addTelemetry(ctx context.Context, p *shell.Process, o *server.Options, more ...slog.Attr) error {
 	o.Logger = newLogger(p, f.logFlags)
 	isTraced, err := telemetry.TracesWanted(p.LookupEnv)
 	if err == nil && isTraced {
@@ -149,6 +149,6 @@ func (f serviceFlags) serve(ctx context.Context, o server.Options, l *server.Lis
 	return instance.Serve(ctx, l)
 }
 
-// outliveReaders lets the program go on when the reader of its log has gone. Go would end it at the
+// ignoreBrokenPipe lets the program go on when the reader of its log has gone. Go would end it at the
 // next line (os/signal, "SIGPIPE").
-func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+func ignoreBrokenPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -289,7 +289,7 @@ func TestReadinessFollowsTheSchema(t *testing.T) {
 			step.do()
 			eventuallyReady(t, i, step.want)
 		}
-		if code := i.stop(t); code != exitFine {
+		if code := i.stop(t); code != exitSuccess {
 			t.Errorf("exit code %d", code)
 		}
 		wantTwoSchemaFaults(t, i.stderr.String())
@@ -403,7 +403,7 @@ func TestServeSurvivesItsEngine(t *testing.T) {
 			t.Errorf("the check before the stop does not count: %s", r.body)
 		}
 		stop()
-		if code := i.stop(t); code != exitFine {
+		if code := i.stop(t); code != exitSuccess {
 			t.Errorf("exit code %d with the engine away", code)
 		}
 	})

@@ -56,7 +56,7 @@ func TestEveryInFlightCallerIsAnsweredAtStop(t *testing.T) {
 				allowed++
 			}
 		}
-		if code := i.await(t); code != exitFine || allowed != rate {
+		if code := i.await(t); code != exitSuccess || allowed != rate {
 			t.Errorf("exit code %d, allowed %d", code, allowed)
 		}
 		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})); got != callers {
@@ -137,7 +137,7 @@ func TestStopUnderLoadRecordsAnsweredChecksOnly(t *testing.T) {
 		enginetest.Eventually(t, "the load is under way", func() bool { return answers.count(http.StatusOK) > 10*callers })
 		i.cancel()
 		group.Wait()
-		if code := i.await(t); code != exitFine {
+		if code := i.await(t); code != exitSuccess {
 			t.Errorf("exit code %d", code)
 		}
 		answers.compare(t, d)

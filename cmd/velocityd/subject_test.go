@@ -39,7 +39,7 @@ func TestSubjectExportsAndErasesKeyAfterTypedWord(t *testing.T) {
 			t.Errorf("answered %q: %+v", answer, r)
 		}
 	}
-	if r := command(env, strings.NewReader("erase\n"), erase...); r.code != exitFine ||
+	if r := command(env, strings.NewReader("erase\n"), erase...); r.code != exitSuccess ||
 		!strings.Contains(r.stdout, "zone 1: now erased:") ||
 		!strings.Contains(r.stdout, "; 1 txn, 0 overrides, 2 mentions elsewhere\n") {
 		t.Errorf("answered as asked: %+v", r)
@@ -119,7 +119,7 @@ func TestBucketLockedListsBucketsOfReleaseAllLocked(t *testing.T) {
 	answer := &answering{Reader: strings.NewReader("2\n"), first: func() {
 		_, _ = command(env, nil, "check", "1", "late"), command(env, nil, "check", "1", "late")
 	}}
-	if r := command(env, answer, all...); r.code != exitFine || !strings.Contains(r.stderr, "released 2 buckets") {
+	if r := command(env, answer, all...); r.code != exitSuccess || !strings.Contains(r.stderr, "released 2 buckets") {
 		t.Errorf("answered by the number: %+v", r)
 	}
 	if got := must(t, env, "bucket", "locked", "1"); !strings.HasPrefix(got, "late  since 20") ||

@@ -125,7 +125,7 @@ func (s *secureInstance) commandsTrustItsCA(t *testing.T) {
 		code int
 		says string
 	}{
-		s.ca: {exitFine, ""}, "": {exitError, "--ca"}, empty: {exitUsage, "no certificate"},
+		s.ca: {exitSuccess, ""}, "": {exitError, "--ca"}, empty: {exitUsage, "no certificate"},
 		empty + ".none": {exitUsage, "no such file"},
 	} {
 		r := command(environment{"VELOCITY_URL": s.url, "VELOCITY_CA": ca}, nil, "check", "1", "bob")
@@ -187,7 +187,7 @@ func (s *secureInstance) stopsWhileAProfileIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	if code := s.stop(t); code != exitFine {
+	if code := s.stop(t); code != exitSuccess {
 		t.Errorf("exit code %d\n%s", code, s.stderr)
 	}
 	if _, err := io.Copy(io.Discard, answer.Body); err != nil {

@@ -36,7 +36,7 @@ func TestTokenIsPrintedOnceAndKeptAsDigest(t *testing.T) {
 		"--zone", "1,7",
 		"--expires", "90d")
 	token := strings.TrimSuffix(r.stdout, "\n")
-	if _, ok := access.ParseToken(token); r.code != exitFine || !ok {
+	if _, ok := access.ParseToken(token); r.code != exitSuccess || !ok {
 		t.Fatalf("exit code %d, and %d bytes\n%s", r.code, len(r.stdout), r.stderr)
 	}
 	if strings.Contains(r.stderr, token[8:]) || !strings.Contains(r.stderr, "not shown again") {
@@ -70,7 +70,7 @@ func TestATokenForAFileIsMadeOnce(t *testing.T) {
 	d, env := databaseOf(t)
 	path := filepath.Join(t.TempDir(), "shop.token")
 	for _, want := range []string{"shop", path + " is there already"} {
-		if r := command(env, nil, "token", "create", "shop", "--scope", "check", "--out", path); r.code != exitFine ||
+		if r := command(env, nil, "token", "create", "shop", "--scope", "check", "--out", path); r.code != exitSuccess ||
 			r.stdout != "" ||
 			!strings.Contains(r.stderr, want) {
 			t.Fatalf("got exit code %d, and %d bytes\n%s", r.code, len(r.stdout), r.stderr)
@@ -92,7 +92,7 @@ func TestATokenForAFileIsMadeOnce(t *testing.T) {
 		{"token", "create", "other", "--scope", "check", "--out", filepath.Join(filepath.Dir(path), "none", "token")},
 		{"token", "create", "other", "--scope", "check", "--client-subject", "CN=a", "--out", path + "2"},
 	} {
-		if r := command(env, nil, args...); r.code == exitFine {
+		if r := command(env, nil, args...); r.code == exitSuccess {
 			t.Errorf("%q: got %+v, want an error", args, r)
 		}
 	}
@@ -175,12 +175,12 @@ func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 		want string
 	}{
 		"none":                  {environment{}, "zone list", exitError, "prove their identity"},
-		"a variable":            {environment{"VELOCITY_TOKEN": token}, "zone list", exitFine, "3600 s"},
-		"a file":                {environment{}, "zone list --token-file " + path(token+"\n"), exitFine, "3600 s"},
-		"a file, by a variable": {environment{"VELOCITY_TOKEN_FILE": path(token)}, "zone list", exitFine, "3600 s"},
+		"a variable":            {environment{"VELOCITY_TOKEN": token}, "zone list", exitSuccess, "3600 s"},
+		"a file":                {environment{}, "zone list --token-file " + path(token+"\n"), exitSuccess, "3600 s"},
+		"a file, by a variable": {environment{"VELOCITY_TOKEN_FILE": path(token)}, "zone list", exitSuccess, "3600 s"},
 		"the file wins": {
 			environment{"VELOCITY_TOKEN": other},
-			"zone list --token-file " + path(token), exitFine,
+			"zone list --token-file " + path(token), exitSuccess,
 			"3600 s",
 		},
 		"an unknown one": {environment{"VELOCITY_TOKEN": other}, "zone list", exitError, "prove their identity"},
@@ -208,9 +208,9 @@ func TestCommandsTakeServiceTokenFromFileOrVariable(t *testing.T) {
 		"a change": {
 			environment{"VELOCITY_TOKEN": token},
 			"override set 1 bob --action deny --reason x --expires 1h",
-			exitFine, "bob",
+			exitSuccess, "bob",
 		},
-		"a check": {environment{"VELOCITY_TOKEN": token}, "check 1 alice", exitFine, "4 of 5 left"},
+		"a check": {environment{"VELOCITY_TOKEN": token}, "check 1 alice", exitSuccess, "4 of 5 left"},
 	} {
 		c.env["VELOCITY_URL"] = url
 		r := command(c.env, nil, strings.Fields(c.args)...)

@@ -129,7 +129,7 @@ func TestFollowWorksOnDatabaseAndOverHTTP(t *testing.T) {
 func followed(t *testing.T, env environment, name, want string, args ...string) {
 	t.Helper()
 	r := commandUntil(t, env, 2, args...)
-	if lines := strings.ReplaceAll(r.stdout, `{"version":1,"id"`, `{"id"`); r.code != exitFine || idsIn(t, lines) != want {
+	if lines := strings.ReplaceAll(r.stdout, `{"version":1,"id"`, `{"id"`); r.code != exitSuccess || idsIn(t, lines) != want {
 		t.Errorf("%s %v: %+v", name, args, r)
 	}
 }

@@ -32,11 +32,11 @@ func variables() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// strayVariables looks for variables that begin like those of the program and are none. One that differs by a few
+// unknownVariables looks for variables that begin like those of the program and are none. One that differs by a few
 // letters can only be a mistake, whose setting would be missing, so it is an error. The others may belong to another
 // version or to other programs: they are returned, for the log. Variables of tests, and those that Kubernetes makes for
 // a Service velocityd, are neither.
-func strayVariables(environ []string) (strays []string, err error) {
+func unknownVariables(environ []string) (unknown []string, err error) {
 	known := variables()
 	slices.Sort(environ)
 	for _, line := range environ {
@@ -53,8 +53,8 @@ func strayVariables(environ []string) (strays []string, err error) {
 				meant, name)
 		}
 		if isOwn {
-			strays = append(strays, name)
+			unknown = append(unknown, name)
 		}
 	}
-	return strays, nil
+	return unknown, nil
 }

@@ -41,8 +41,8 @@ func TestVariablesOfOthersAreTaken(t *testing.T) {
 		"VELOCITYD_PORT=tcp://10.0.0.1:8080", "VELOCITYD_SERVICE_HOST=10.0.0.1", "VELOCITYD_SERVICE_PORT_HTTP=8080",
 		"VELOCITYD_PORT_8080_TCP_PROTO=tcp", "VELODROME=x", "HOME=/", "PATH=", "_=x", "LINES=1",
 	}
-	if strays, err := strayVariables(own); err != nil || len(strays) > 0 {
-		t.Errorf("got %v (%v)", strays, err)
+	if unknown, err := unknownVariables(own); err != nil || len(unknown) > 0 {
+		t.Errorf("got %v (%v)", unknown, err)
 	}
 	others := []string{ // of the project's tools and tests, of Kubernetes for a Service velocity, and of nobody
 		"VELOCITY_CLAIMS=x", "VELOCITY_CLUSTER_DSN=x", "VELOCITY_DEBIAN=x", "VELOCITY_DOORS=x", "VELOCITY_FRONT=x",
@@ -53,8 +53,8 @@ func TestVariablesOfOthersAreTaken(t *testing.T) {
 	for i, line := range others {
 		want[i] = strings.TrimSuffix(line, "=x")
 	}
-	if strays, err := strayVariables(slices.Clone(others)); err != nil || !slices.Equal(strays, want) {
-		t.Errorf("got %v (%v), want %v", strays, err, want)
+	if unknown, err := unknownVariables(slices.Clone(others)); err != nil || !slices.Equal(unknown, want) {
+		t.Errorf("got %v (%v), want %v", unknown, err, want)
 	}
 }
 

@@ -18,7 +18,7 @@ type versionFlag bool
 // BeforeReset implements kong's hook for flags that act at once.
 func (versionFlag) BeforeReset(app *kong.Kong) error {
 	_, err := fmt.Fprintln(app.Stdout, "velocityd", version())
-	app.Exit(exitFine)
+	app.Exit(exitSuccess)
 	return err
 }
 

@@ -78,7 +78,7 @@ func TestEventsGoToWebhookAndLogShipper(t *testing.T) {
 	}
 	instance, _ := start(t, env, "serve"), start(t, env, "serve")
 	added := command(owner, nil, "webhook", "add", to.url, "--events", "bucket.*", "--zone", "1")
-	if added.code != exitFine || !strings.HasPrefix(added.stdout, "whsec_") {
+	if added.code != exitSuccess || !strings.HasPrefix(added.stdout, "whsec_") {
 		t.Fatalf("add: exit code %d, %s%s", added.code, added.stdout, added.stderr)
 	}
 	to.set(strings.TrimSpace(added.stdout), true)

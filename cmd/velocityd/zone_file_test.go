@@ -51,7 +51,7 @@ func TestZonesMatchFileAfterReviewOfDifferences(t *testing.T) {
 			t.Errorf("without a yes: %+v", r)
 		}
 	}
-	if r := command(env, strings.NewReader("y\n"), "zone", "apply", file); r.code != exitFine ||
+	if r := command(env, strings.NewReader("y\n"), "zone", "apply", file); r.code != exitSuccess ||
 		!strings.Contains(r.stderr, "Write 2 zones?") {
 		t.Errorf("with a yes: %+v", r)
 	}

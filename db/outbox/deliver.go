@@ -104,7 +104,7 @@ func (d deliverer) run(ctx context.Context, on *sqlx.Conn, _ string) (all retent
 
 // carry sends what is due until then, and hands itself over.
 func (r *round) carry(ctx context.Context, send webhook.Send, until time.Time, sent chan<- *round) {
-	r.results = r.Carry(ctx, send, until)
+	r.results = r.Deliver(ctx, send, until)
 	sent <- r
 }
 

@@ -16,7 +16,7 @@ import (
 // Census returns how many buckets are locked out and how many overrides there are, for every
 // zone. It takes no lock. Where there are shards, it asks
 // all of them. The error wraps service.ErrBusy if the engine, or one of its shards, is away.
-func (s *Tables) Census(ctx context.Context) ([]service.ZoneCensus, error) {
+func (s *Tables) Census(ctx context.Context) ([]service.ZoneStats, error) {
 	census, err := s.lockedBuckets(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("count locked buckets: %w", session.LookupError(err))
@@ -34,7 +34,7 @@ SELECT zone_id, action, COUNT(*) AS number
  GROUP BY zone_id, action`); err != nil {
 		return nil, fmt.Errorf("count overrides: %w", session.LookupError(err))
 	}
-	byID := func(zone service.ZoneCensus, id int64) int { return cmp.Compare(zone.ZoneID, id) }
+	byID := func(zone service.ZoneStats, id int64) int { return cmp.Compare(zone.ZoneID, id) }
 	for _, row := range overrides {
 		if i, found := slices.BinarySearchFunc(census, row.ZoneID, byID); found { // otherwise the zone was made meanwhile
 			census[i].Overrides[service.OverrideAction(row.Action)] = row.Number
@@ -46,7 +46,7 @@ SELECT zone_id, action, COUNT(*) AS number
 // lockedBuckets returns the census of every zone by id, with its locked buckets alone. Zones and buckets
 // may lie in different databases behind vtgate. So it asks for them apart, and compares the ends
 // of lockouts with the clock of the zones' database.
-func (s *Tables) lockedBuckets(ctx context.Context) ([]service.ZoneCensus, error) {
+func (s *Tables) lockedBuckets(ctx context.Context) ([]service.ZoneStats, error) {
 	var zones []struct {
 		ID      int64        `db:"id"`
 		Lockout int64        `db:"lockout"`
@@ -72,9 +72,9 @@ SELECT id, lockout, mode, UTC_TIMESTAMP(6) AS read_at
 			return nil, err
 		}
 	}
-	census := make([]service.ZoneCensus, len(zones))
+	census := make([]service.ZoneStats, len(zones))
 	for i, zone := range zones {
-		census[i] = service.ZoneCensus{ZoneID: zone.ID, Locked: numbers[zone.ID], Overrides: map[service.OverrideAction]int{}}
+		census[i] = service.ZoneStats{ZoneID: zone.ID, Locked: numbers[zone.ID], Overrides: map[service.OverrideAction]int{}}
 	}
 	return census, nil
 }

@@ -52,7 +52,7 @@ func (b *backend) identify(ctx context.Context, c *call) (err error) {
 	return c.caller.May()
 }
 
-// ask asks one check, and notes it.
+// ask has one check decided, and keeps it for the log.
 func (b *backend) ask(ctx context.Context, c *call, check service.Check) (service.Decision, error) {
 	c.asked.Checks = []service.Check{check}
 	var err error
@@ -102,8 +102,7 @@ func (b *backend) warnOfShortDeadline(ctx context.Context, c *call) {
 // protocol stands for the method of HTTP in the log.
 const protocol = "gRPC"
 
-// report writes a line of the access log, if that is on, and has the faults of an answered call logged. err is its
-// error.
+// report writes a line of the access log, if that is on, and logs the faults of an answered call. err is its error.
 func (b *backend) report(ctx context.Context, c *call, err error) {
 	seen := Observed{Route: c.route, Status: codes.OK.String()}
 	if err != nil {
@@ -139,7 +138,8 @@ func (b *backend) bound(ctx context.Context, call *tap.Info) (context.Context, e
 	return ctx, nil
 }
 
-// recovered makes an error of a call that panics. Only the type of the value is logged, which may hold a bucket key.
+// recovered makes an error of a call that panics. Only the type of the value is logged: the value may hold a bucket
+// key.
 func (b *backend) recovered(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (answer any, err error) {

@@ -57,7 +57,7 @@ type Options struct {
 	Admission admission.Admission
 	// Ready returns nil if checks can be decided now. It must end in bounded time.
 	Ready func(context.Context) error
-	// Running ends when the service begins to stop. Watchers of its health are then told so, and leave.
+	// Running ends when the service begins to stop. Watchers of its health then get that state, and their streams end.
 	Running context.Context
 	// TLS makes connections speak TLS. Nil means plain text.
 	TLS *tls.Config

@@ -17,8 +17,8 @@ type JSON struct{ limits *limits }
 func NewJSON(o Options) JSON { return JSON{&limits{backend: &backend{options: o}}} }
 
 // AnswerJSON returns the answer to a RateLimitRequest in the JSON of protobuf, in the same form, and whether the
-// request is over its limit. Whether the caller has the scope check must be known. The check is noted in asked. The
-// errors are those of the Limiter, and one that wraps service.ErrInvalid; they repeat no value of the request.
+// request is over its limit. The caller must have the scope check. AnswerJSON writes the check into asked. The errors
+// are those of the Limiter, and one that wraps service.ErrInvalid; they repeat no value of the request.
 func (j JSON) AnswerJSON(ctx context.Context, text []byte, caller admission.Caller, asked *admission.Request) (
 	answer []byte, isOver bool, err error,
 ) {

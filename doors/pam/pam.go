@@ -42,7 +42,7 @@ const (
 	StepSession = "open_session"
 )
 
-// LoginOf returns the login that the environment of pam_exec tells of.
+// LoginOf returns the login in the environment of pam_exec.
 func LoginOf(lookup func(string) (string, bool)) Login {
 	value := func(name string) string {
 		text, _ := lookup(name)
@@ -104,7 +104,7 @@ func (d Door) Success(ctx context.Context, l Login) error {
 	if err != nil || !isMarked {
 		return err
 	}
-	// One call: the service carries out a call that has reached it, also when the time of the login is over.
+	// One call: the service carries it out once it has arrived, also if the login is over.
 	slices.Reverse(attempts)
 	reports := make([]service.Report, len(attempts))
 	for i, attempt := range attempts {

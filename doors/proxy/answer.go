@@ -123,7 +123,7 @@ func spellings(path, rest string) (list []string) {
 	return list
 }
 
-// dotless returns a path without dot segments, which are all that a browser changes.
+// dotless returns a path without dot segments. A browser changes nothing else.
 func dotless(path string) string {
 	parts := strings.Split(path, "/")[1:]
 	if last := parts[len(parts)-1]; last == "." || last == ".." {

@@ -37,7 +37,8 @@ func attemptOf(ctx context.Context) *attempt {
 	return a
 }
 
-// login handles a login. It goes on if the client goes away: the attempt is counted, so its outcome is worth knowing.
+// login handles a login. It goes on if the client goes away, because the attempt is counted and its outcome has to be
+// reported.
 func (p *Proxy) login(w http.ResponseWriter, r *http.Request, a *attempt) {
 	body, err := readLogin(w, r, p.MaxBody)
 	var check service.Check

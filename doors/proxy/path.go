@@ -32,8 +32,8 @@ func ParseLogin(text string) (Login, error) {
 	return Login{method, parts}, nil
 }
 
-// matches reports whether a request may be such a login for some application. It would rather match too much: a
-// request that an application takes as a login, and this function does not, would be a guess for free.
+// matches reports whether a request may be such a login for some application. It matches too much rather than too
+// little: a login that it does not match is a guess that is not counted.
 func (l Login) matches(r *http.Request, readings [][]string) bool {
 	return l.mayBeMethod(r) && slices.ContainsFunc(readings, l.matchesPath)
 }

@@ -50,7 +50,7 @@ func (p *Proxy) Serve(ctx context.Context, listener net.Listener, bounds wire.Op
 	return err
 }
 
-// watchedWriter notes the status and the length of an answer.
+// watchedWriter keeps the status and the length of an answer.
 type watchedWriter struct {
 	http.ResponseWriter
 	status int

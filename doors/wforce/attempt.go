@@ -22,7 +22,7 @@ const (
 	attemptLife = 30 * time.Second
 	// recallTime bounds the search for an attempt before a decision, so that there is time left to decide without it.
 	recallTime = 600 * time.Millisecond
-	// reportTime bounds a report, which goes on when Dovecot has left: Dovecot does nothing with the answer.
+	// reportTime bounds a report, which goes on when Dovecot has left: Dovecot ignores the answer.
 	reportTime = client.DefaultTimeout
 	// firstPause is how long a report waits before it searches again. Each further pause is twice as long.
 	firstPause = 100 * time.Millisecond

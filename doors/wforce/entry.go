@@ -165,8 +165,8 @@ func listsEntries(action service.OverrideAction, name string) command {
 	}
 }
 
-// entry returns an override as weakforced lists it, with the name and the reason that its caller gave. One that never
-// expires has no expiration.
+// entry returns an override as weakforced lists it, with the name and the reason that its caller gave. An override that
+// never expires has no expiration.
 func (c *call) entry(o service.Override) map[string]string {
 	name, e := o.Key, map[string]string{"reason": o.Reason}
 	if own, isOwn := strings.CutPrefix(o.Reason, mark); isOwn {

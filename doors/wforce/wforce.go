@@ -29,7 +29,7 @@ import (
 // Path is the path below which New answers.
 const Path = "/wforce/"
 
-// deadline is that of a whole answer. Dovecot waits for 2 s, and takes a late answer for none.
+// deadline is that of a whole answer. Dovecot waits for 2 s, and ignores a late answer.
 const deadline = 1800 * time.Millisecond
 
 // Attempts recalls attempts by their ids: see service.Recall. The error wraps service.ErrNotFound for an id that is not

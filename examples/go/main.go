@@ -42,7 +42,7 @@ func isName(user string) bool {
 
 // mayTry says whether a login attempt may go ahead. The txn is for the report; 0 means that there is
 // nothing to report.
-func mayTry(velocity client.Asker, user string, address netip.Addr) (allowed bool, txn uint64) {
+func mayTry(velocity client.CheckReporter, user string, address netip.Addr) (allowed bool, txn uint64) {
 	if !isName(user) {
 		return false, 0 // answer as to a wrong password
 	}

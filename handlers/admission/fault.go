@@ -19,8 +19,8 @@ const mostFaults = 64
 // maxLoggedFault bounds the text of a fault in the log, in bytes.
 const maxLoggedFault = 4 << 10
 
-// Fault is an error of the service that an operator must know of, an answer that was given in
-// spite of one, or a call that was refused.
+// Fault is an error of the service that an operator must know of, an answer that was given despite one, or a call that
+// was refused.
 type Fault struct {
 	Kind   Kind
 	Method string // of the call, if the protocol has it

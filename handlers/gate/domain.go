@@ -46,7 +46,7 @@ func (d Domain) Bucket(entries []Entry) (bucket service.Bucket, ok bool, err err
 	return service.Bucket{ZoneID: d[i].Zone, Key: key}, true, err
 }
 
-// Fits reports whether the rule is one for these entries, be they of a descriptor or of another rule.
+// Fits reports whether the rule is one for these entries, of a descriptor or of another rule.
 func (r Rule) Fits(entries []Entry) bool {
 	return slices.EqualFunc(r.Entries, entries, func(of, given Entry) bool {
 		return of.Key == given.Key && (of.Value == "" || of.Value == given.Value)

@@ -72,7 +72,7 @@ func ReadObject(in *jsontext.Decoder, member func(name jsontext.Token) error) er
 	return err
 }
 
-// readEach has element called to read each element of an array. What stands in its place is not read.
+// readEach calls element to read each element of an array. It does not read a value of another type.
 func readEach(in *jsontext.Decoder, element func() error) error {
 	switch in.PeekKind() {
 	case '[', 0: // 0 is no JSON

@@ -13,10 +13,10 @@ import (
 // body of known length. A chunked body may be read byte by byte.
 type detached struct{ is atomic.Bool }
 
-// begin notes that a handler gets a request.
+// begin says that a handler gets a request.
 func (d *detached) begin(r *http.Request) { d.is.Store(r.ContentLength > 0) }
 
-// end notes that the caller's leaving counts again.
+// end says that the caller's leaving counts again.
 func (d *detached) end() { d.is.Store(false) }
 
 // skips says that a read into p is that of net/http's watch, and ends at once, with nothing.

@@ -54,9 +54,9 @@ func NewListener(inner net.Listener, o Options) net.Listener {
 	return l
 }
 
-// listener bounds its connections, and hands them over once all that comes before HTTP is done: the header of the PROXY
-// protocol is read, because the bounds of peers count the client; and the handshake of TLS is complete, because the
-// protocol that was agreed upon decides from which of the two net/http reads.
+// listener bounds its connections, and hands them over when HTTP begins: the header of the PROXY protocol is read,
+// because the bounds of peers count the client; and the handshake of TLS is complete, because the protocol that was
+// agreed upon decides from which of the two net/http reads.
 type listener struct {
 	net.Listener
 	options Options

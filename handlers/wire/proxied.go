@@ -71,8 +71,8 @@ func readProxied(ctx context.Context, conn net.Conn) (*proxied, error) {
 	return c, nil
 }
 
-// isOfProxy reports whether the other end of a connection must send a PROXY header. It is told by the address alone,
-// and not by what was sent: others are served as they are, and cannot claim anything.
+// isOfProxy reports whether the other end of a connection must send a PROXY header. It goes by the address alone, and
+// not by what was sent: others are served as they are, and cannot claim anything.
 func (o Options) isOfProxy(conn net.Conn) bool {
 	tcp, ok := conn.RemoteAddr().(*net.TCPAddr)
 	return ok && o.Proxies.Trust(tcp.AddrPort().Addr())

@@ -149,7 +149,7 @@ func with[T any](list []service.Zone, values []T, set func(*service.Zone, T)) []
 func (s Setup) Warmup() time.Duration {
 	ofTested := func(zone service.Zone) time.Duration {
 		if zone.ID != s.ZoneID {
-			return min(reach(zone), longestStrange)
+			return min(reach(zone), maxOtherWarmup)
 		}
 		return reach(zone)
 	}

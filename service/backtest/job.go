@@ -24,9 +24,9 @@ const (
 	// JobSilence is after how long without a sign of its instance a job is lost.
 	JobSilence = time.Minute
 
-	beat     = 2 * time.Second
-	farewell = 10 * time.Second // for the last state of a job
-	idChars  = 20
+	heartbeatPause = 2 * time.Second
+	endTimeout     = 10 * time.Second // for the last state of a job
+	idChars        = 20
 )
 
 // JobState is the state of a back-test that an instance makes for a caller.
@@ -81,8 +81,8 @@ type JobStore interface {
 // mostJobs is how many jobs an instance makes at once. One caller has one of them.
 const mostJobs = 2
 
-// Desk makes back-tests for callers, a few at a time.
-type Desk struct {
+// Runner makes back-tests for callers, a few at a time.
+type Runner struct {
 	source  Source
 	store   JobStore
 	fault   func(error) // is told of faults that no caller sees
@@ -93,27 +93,27 @@ type Desk struct {
 	work    sync.WaitGroup
 }
 
-// NewDesk returns a desk. fault is told of faults that no caller sees. most bounds how long a job takes, by this
+// NewRunner returns a Runner. fault is told of faults that no caller sees. most bounds how long a job takes, by this
 // machine's clock; a service gives JobTime.
-func NewDesk(source Source, store JobStore, most time.Duration, fault func(error)) *Desk {
-	d := &Desk{
+func NewRunner(source Source, store JobStore, most time.Duration, fault func(error)) *Runner {
+	r := &Runner{
 		source: source, store: store, fault: fault, most: most,
 		places: shares.NewHalves[string](mostJobs, "back-tests"),
 	}
-	d.running, d.stop = context.WithCancel(context.Background())
-	return d
+	r.running, r.stop = context.WithCancel(context.Background())
+	return r
 }
 
 // Close cancels the jobs that run, and waits for their end.
-func (d *Desk) Close() {
-	d.stop()
-	d.work.Wait()
+func (r *Runner) Close() {
+	r.stop()
+	r.work.Wait()
 }
 
 // Begin begins a job by a principal, which goes on when the context ends and takes a place of its holder. The error
 // wraps service.ErrBusy and a shares.FullError if there is none, service.ErrNotFound if there is no such zone, and
 // service.ErrInvalid if the query is not valid.
-func (d *Desk) Begin(ctx context.Context, q Query, by, holder string) (Job, error) {
+func (r *Runner) Begin(ctx context.Context, q Query, by, holder string) (Job, error) {
 	if q.MostRows == 0 {
 		q.MostRows = JobRows
 	}
@@ -123,56 +123,56 @@ func (d *Desk) Begin(ctx context.Context, q Query, by, holder string) (Job, erro
 	if err := q.Validate(); err != nil {
 		return Job{}, err
 	}
-	zone, err := d.source.Zone(ctx, q.ZoneID)
+	zone, err := r.source.Zone(ctx, q.ZoneID)
 	if err != nil {
 		return Job{}, err
 	}
 	if _, err := q.Grid.Proposals(zone); err != nil {
 		return Job{}, err
 	}
-	if err := d.places.Take(holder, 1); err != nil {
+	if err := r.places.Take(holder, 1); err != nil {
 		return Job{}, fmt.Errorf("%w: %w", service.ErrBusy, err)
 	}
 	job := Job{
 		ID: strings.ToLower(rand.Text()[:idChars]), ZoneID: q.ZoneID, State: JobRunning, Since: q.Since, Until: q.Until,
 		Query: q, By: by,
 	}
-	if err := d.store.AddJob(ctx, job); err != nil {
-		d.places.GiveBack(holder, 1)
+	if err := r.store.AddJob(ctx, job); err != nil {
+		r.places.GiveBack(holder, 1)
 		return Job{}, err
 	}
-	d.work.Go(func() {
-		defer d.places.GiveBack(holder, 1)
-		d.make(job)
+	r.work.Go(func() {
+		defer r.places.GiveBack(holder, 1)
+		r.make(job)
 	})
-	return d.store.Job(ctx, job.ID)
+	return r.store.Job(ctx, job.ID)
 }
 
 // Job returns a job of any instance, or service.ErrNotFound.
-func (d *Desk) Job(ctx context.Context, id string) (Job, error) { return d.store.Job(ctx, id) }
+func (r *Runner) Job(ctx context.Context, id string) (Job, error) { return r.store.Job(ctx, id) }
 
 // Cancel cancels a job of any instance, and returns its state. Its instance ends it within seconds.
-func (d *Desk) Cancel(ctx context.Context, id string) (Job, error) {
-	if err := d.store.CancelJob(ctx, id); err != nil {
+func (r *Runner) Cancel(ctx context.Context, id string) (Job, error) {
+	if err := r.store.CancelJob(ctx, id); err != nil {
 		return Job{}, err
 	}
-	return d.store.Job(ctx, id)
+	return r.store.Job(ctx, id)
 }
 
 // errCancelled is the cause of the end of a job that somebody has cancelled.
 var errCancelled = errors.New("cancelled by a caller")
 
 // make makes a back-test, and notes its end.
-func (d *Desk) make(job Job) {
-	bounded, end := context.WithTimeout(d.running, d.most)
+func (r *Runner) make(job Job) {
+	bounded, end := context.WithTimeout(r.running, r.most)
 	defer end()
 	ctx, cancel := context.WithCancelCause(bounded)
 	defer cancel(nil)
 	var at atomic.Pointer[Progress]
 	at.Store(&Progress{})
 	var beats sync.WaitGroup
-	beats.Go(func() { d.beat(ctx, job.ID, &at, cancel) })
-	result, err := Run(ctx, d.source, job.Query, func(p Progress) { at.Store(&p) })
+	beats.Go(func() { r.beat(ctx, job.ID, &at, cancel) })
+	result, err := Run(ctx, r.source, job.Query, func(p Progress) { at.Store(&p) })
 	cause := context.Cause(ctx)
 	cancel(nil)
 	beats.Wait()
@@ -180,26 +180,26 @@ func (d *Desk) make(job Job) {
 	switch {
 	case errors.Is(cause, errCancelled):
 		job.State, job.Fault = JobCancelled, errCancelled.Error()
-	case d.running.Err() != nil:
+	case r.running.Err() != nil:
 		job.State, job.Fault = JobCancelled, "its instance stopped"
 	case errors.Is(err, context.DeadlineExceeded):
-		job.State, job.Fault = JobFailed, fmt.Sprintf("it took longer than %s: ask for less time", d.most)
+		job.State, job.Fault = JobFailed, fmt.Sprintf("it took longer than %s: ask for less time", r.most)
 	case err != nil:
 		job.State, job.Fault = JobFailed, "a fault of the service, which its log tells"
-		d.fault(fmt.Errorf("back-test %s of zone %d: %w", job.ID, job.Query.ZoneID, err))
+		r.fault(fmt.Errorf("back-test %s of zone %d: %w", job.ID, job.Query.ZoneID, err))
 	default:
 		job.State, job.Rows, job.Result = JobDone, result.Rows, result.withoutKeys()
 	}
-	ctx, cancelEnd := context.WithTimeout(context.Background(), farewell)
+	ctx, cancelEnd := context.WithTimeout(context.Background(), endTimeout)
 	defer cancelEnd()
-	if err := d.store.EndJob(ctx, job); err != nil {
-		d.fault(fmt.Errorf("note the end of back-test %s: %w", job.ID, err))
+	if err := r.store.EndJob(ctx, job); err != nil {
+		r.fault(fmt.Errorf("note the end of back-test %s: %w", job.ID, err))
 	}
 }
 
 // beat gives signs of a job until its context ends, and cancels it if somebody wants so.
-func (d *Desk) beat(ctx context.Context, id string, at *atomic.Pointer[Progress], cancel context.CancelCauseFunc) {
-	ticker := time.NewTicker(beat)
+func (r *Runner) beat(ctx context.Context, id string, at *atomic.Pointer[Progress], cancel context.CancelCauseFunc) {
+	ticker := time.NewTicker(heartbeatPause)
 	defer ticker.Stop()
 	for {
 		select {
@@ -208,12 +208,12 @@ func (d *Desk) beat(ctx context.Context, id string, at *atomic.Pointer[Progress]
 		case <-ticker.C:
 		}
 		p := at.Load()
-		isCancelled, err := d.store.BeatJob(ctx, id, p.Rows, p.At)
+		isCancelled, err := r.store.BeatJob(ctx, id, p.Rows, p.At)
 		switch {
 		case isCancelled:
 			cancel(errCancelled)
 		case err != nil && ctx.Err() == nil:
-			d.fault(fmt.Errorf("give a sign of back-test %s: %w", id, err))
+			r.fault(fmt.Errorf("give a sign of back-test %s: %w", id, err))
 		}
 	}
 }

@@ -23,7 +23,7 @@ type Replay struct {
 	buckets  map[service.Bucket]*bucket
 	sweepAt  int // buckets
 	returns  returns
-	desk     desk
+	builder  ledgerBuilder
 	counts   counts
 }
 
@@ -69,8 +69,8 @@ func (r *Replay) Add(a Attempt) {
 			return
 		}
 	}
-	held := r.desk.lay(r, a)
-	ruling := r.desk.decide(r.settings, a.At)
+	held := r.builder.build(r, a)
+	ruling := r.builder.decide(r.settings, a.At)
 	for _, d := range ruling.Decisions {
 		if d.Err != nil {
 			r.counts.unknown++

@@ -86,21 +86,21 @@ type Sample struct {
 
 // counts are the numbers of a replay that is under way.
 type counts struct {
-	result           Result
-	unknown, repeats int64 // attempts of zones that are not known, and without an instant
-	partial          int64 // attempts without the row of the bucket that blocked them
-	timeless         int64 // successes whose place was given back at a time that is not known
-	freed            int64 // attempts that were blocked, and pass by some proposal
-	crowded          int64 // attempts that others under way blocked
-	seed             maphash.Seed
-	touched, hurt    map[uint64]uint64 // sets of plans by the sums of buckets and people; plan 0 is what happened
-	plans            []Proposal
-	chance           *rand.Rand
+	result            Result
+	unknown, repeats  int64 // attempts of zones that are not known, and without an instant
+	partial           int64 // attempts without the row of the bucket that blocked them
+	timeless          int64 // successes whose place was given back at a time that is not known
+	freed             int64 // attempts that were blocked, and pass by some proposal
+	crowded           int64 // attempts that others under way blocked
+	seed              maphash.Seed
+	touched, affected map[uint64]uint64 // sets of plans by the sums of buckets and people; plan 0 is what happened
+	plans             []Proposal
+	chance            *rand.Rand
 }
 
 func newCounts(plans int) counts {
 	return counts{
-		seed: maphash.MakeSeed(), touched: map[uint64]uint64{}, hurt: map[uint64]uint64{},
+		seed: maphash.MakeSeed(), touched: map[uint64]uint64{}, affected: map[uint64]uint64{},
 		plans: make([]Proposal, plans), chance: rand.New(rand.NewPCG(1, 1)),
 	}
 }
@@ -134,7 +134,7 @@ func (c *counts) add(r *Replay, a Attempt, ruling service.Ruling) {
 		c.differ(p, a, j, d)
 	}
 	mark(c.touched, bucket, touched)
-	mark(c.hurt, person, hurt)
+	mark(c.affected, person, hurt)
 }
 
 // mark adds plans to an element of a set.
@@ -273,7 +273,7 @@ func (r *Replay) Result() Result {
 	}
 	c := &r.counts
 	c.spread(c.touched, func(n *Numbers) *int64 { return &n.Buckets })
-	c.spread(c.hurt, func(n *Numbers) *int64 { return &n.People })
+	c.spread(c.affected, func(n *Numbers) *int64 { return &n.People })
 	result := c.result
 	result.ZoneID, result.From.Time, result.Happened = r.setup.ZoneID, r.setup.From, c.plans[0].Numbers
 	for i, proposal := range c.plans[1:] {

@@ -12,8 +12,8 @@ const (
 	DefaultRows = 20_000_000
 	// MaxRows bounds those of any back-test.
 	MaxRows = 1_000_000_000
-	// longestStrange bounds how long before the time the attempts begin because of the other zones of the checks.
-	longestStrange = 24 * time.Hour
+	// maxOtherWarmup bounds how long before the time the attempts begin because of the other zones of the checks.
+	maxOtherWarmup = 24 * time.Hour
 )
 
 // Query asks for a back-test of one zone.

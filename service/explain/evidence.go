@@ -68,16 +68,16 @@ type Records struct {
 	KeepDays int
 }
 
-// world is the settings at an instant.
-type world struct {
+// settings is the settings at an instant.
+type settings struct {
 	zones     map[int64]service.Zone
 	overrides []service.Override
 }
 
 // at returns the settings as they were before all edits after an instant. isKnown is false if there were edits since
 // that the records do not hold.
-func (r Records) at(instant time.Time) (w world, isKnown bool) {
-	w = world{zones: map[int64]service.Zone{}}
+func (r Records) at(instant time.Time) (w settings, isKnown bool) {
+	w = settings{zones: map[int64]service.Zone{}}
 	overrides := map[uint64]service.Override{}
 	maps.Copy(w.zones, r.Zones)
 	for _, o := range r.Overrides {

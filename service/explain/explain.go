@@ -56,7 +56,7 @@ type Lockout struct {
 type decided struct {
 	*Evidence
 	view
-	world    world
+	world    settings
 	decision service.Decision
 	counted  []bool // whether each bucket was charged
 	past     [][]service.Txn

@@ -13,15 +13,15 @@ import (
 	"velocityd/service/memory"
 )
 
-// desk is a reference store whose clock the test moves, at first to ten o'clock.
-type desk struct {
+// store is a reference store whose clock the test moves, at first to ten o'clock.
+type store struct {
 	*memory.Store
 	now time.Time
 }
 
-func newDesk(t *testing.T, zones ...service.Zone) *desk {
+func newStore(t *testing.T, zones ...service.Zone) *store {
 	t.Helper()
-	d := &desk{now: time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)}
+	d := &store{now: time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)}
 	d.Store = memory.NewAt(func() time.Time { return d.now })
 	for _, zone := range zones {
 		d.SetZone(t, zone)
@@ -29,13 +29,13 @@ func newDesk(t *testing.T, zones ...service.Zone) *desk {
 	return d
 }
 
-func (d *desk) after(length time.Duration) *desk {
+func (d *store) after(length time.Duration) *store {
 	d.now = d.now.Add(length)
 	return d
 }
 
 // check asks one check of buckets, and returns the txn of the first.
-func (d *desk) check(t *testing.T, buckets ...service.Bucket) uint64 {
+func (d *store) check(t *testing.T, buckets ...service.Bucket) uint64 {
 	t.Helper()
 	decisions, err := d.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets}}})
 	if err != nil || decisions[0].Err != nil {
@@ -44,14 +44,14 @@ func (d *desk) check(t *testing.T, buckets ...service.Bucket) uint64 {
 	return decisions[0].TxnID()
 }
 
-func (d *desk) override(t *testing.T, o service.Override) {
+func (d *store) override(t *testing.T, o service.Override) {
 	t.Helper()
 	if _, err := d.AddOverride(t.Context(), o, "ann"); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (d *desk) explain(t *testing.T, id uint64) explain.Explanation {
+func (d *store) explain(t *testing.T, id uint64) explain.Explanation {
 	t.Helper()
 	x, err := d.Explain(t.Context(), id)
 	if err != nil {
@@ -63,21 +63,21 @@ func (d *desk) explain(t *testing.T, id uint64) explain.Explanation {
 func alice(zone int64) service.Bucket { return service.Bucket{ZoneID: zone, Key: "alice"} }
 
 // ofLimits are stories of limits and lockouts, by the sentences that say them.
-func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
-	return map[string]func(t *testing.T, d *desk) uint64{
-		"Allowed: it was attempt 2 of 2 in 60 s.": func(t *testing.T, d *desk) uint64 {
+func ofLimits() map[string]func(t *testing.T, d *store) uint64 {
+	return map[string]func(t *testing.T, d *store) uint64{
+		"Allowed: it was attempt 2 of 2 in 60 s.": func(t *testing.T, d *store) uint64 {
 			d.check(t, alice(1))
 			return d.check(t, alice(1))
 		},
 		"Blocked: 2 of 2 attempts since 10:00:00.000 UTC; the next place opens at 10:01:00.000 UTC.": func(
-			t *testing.T, d *desk,
+			t *testing.T, d *store,
 		) uint64 {
 			d.check(t, alice(1))
 			d.after(1500*time.Millisecond).check(t, alice(1))
 			return d.after(time.Second).check(t, alice(1))
 		},
 		"Blocked: 2 of 2 attempts since 10:00:00.000 UTC; the next place opened at 10:01:00.000 UTC.": func(t *testing.T,
-			d *desk,
+			d *store,
 		) uint64 {
 			d.check(t, alice(1))
 			d.check(t, alice(1))
@@ -85,18 +85,18 @@ func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
 			d.after(time.Hour)
 			return id
 		},
-		"Blocked: the limit was 0 attempts, so there was no place.": func(t *testing.T, d *desk) uint64 {
+		"Blocked: the limit was 0 attempts, so there was no place.": func(t *testing.T, d *store) uint64 {
 			d.SetZone(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute})
 			return d.check(t, alice(1))
 		},
 		"Blocked: 1 of 1 attempts since 10:00:00.000 UTC, so a lockout of 1h began, which ends at 11:00:00.000 UTC.": func(
-			t *testing.T, d *desk,
+			t *testing.T, d *store,
 		) uint64 {
 			d.check(t, alice(2))
 			return d.check(t, alice(2))
 		},
 		"Blocked: locked out since 10:00:00.000 UTC by txn 2; the lockout ends at 11:00:00.000 UTC.": func(
-			t *testing.T, d *desk,
+			t *testing.T, d *store,
 		) uint64 {
 			d.check(t, alice(2))
 			d.check(t, alice(2))
@@ -106,30 +106,30 @@ func ofLimits() map[string]func(t *testing.T, d *desk) uint64 {
 }
 
 // ofSettings are stories of overrides, modes and other buckets.
-func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
-	return map[string]func(t *testing.T, d *desk) uint64{
+func ofSettings() map[string]func(t *testing.T, d *store) uint64 {
+	return map[string]func(t *testing.T, d *store) uint64{
 		"Blocked: 1 of 1 attempts were under way, without an outcome; a place opened with the next outcome, and at " +
-			"10:00:30.000 UTC at the latest.": func(t *testing.T, d *desk) uint64 {
+			"10:00:30.000 UTC at the latest.": func(t *testing.T, d *store) uint64 {
 			d.SetZone(t, service.Zone{ID: 1, Rate: 9, Window: time.Minute, ReserveTTL: 30 * time.Second, Concurrent: 1})
 			d.check(t, alice(1))
 			return d.after(time.Second).check(t, alice(1))
 		},
-		"Blocked: override 1 denied the bucket, without an end.": func(t *testing.T, d *desk) uint64 {
+		"Blocked: override 1 denied the bucket, without an end.": func(t *testing.T, d *store) uint64 {
 			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideDeny})
 			return d.check(t, alice(1))
 		},
-		"Blocked: override 1 denied the bucket until 2026-11-28 10:00:00.000 UTC.": func(t *testing.T, d *desk) uint64 {
+		"Blocked: override 1 denied the bucket until 2026-11-28 10:00:00.000 UTC.": func(t *testing.T, d *store) uint64 {
 			d.override(t, service.Override{
 				ZoneID: 1, Key: "alice", Action: service.OverrideDeny,
 				ExpiresAt: service.At(d.now.AddDate(0, 0, 1)),
 			})
 			return d.check(t, alice(1))
 		},
-		"Allowed: override 1 let every attempt pass, so this one did not count.": func(t *testing.T, d *desk) uint64 {
+		"Allowed: override 1 let every attempt pass, so this one did not count.": func(t *testing.T, d *store) uint64 {
 			d.override(t, service.Override{ZoneID: 1, Key: "alice", Action: service.OverrideAllow})
 			return d.check(t, alice(1))
 		},
-		"Allowed: it was attempt 1 of 9 in 3600 s.": func(t *testing.T, d *desk) uint64 {
+		"Allowed: it was attempt 1 of 9 in 3600 s.": func(t *testing.T, d *store) uint64 {
 			d.override(t, service.Override{
 				ZoneID: 1, Key: "alice", Action: service.OverrideLimit, Rate: 9,
 				Window: service.Lasting(time.Hour),
@@ -137,22 +137,22 @@ func ofSettings() map[string]func(t *testing.T, d *desk) uint64 {
 			return d.check(t, alice(1))
 		},
 		"Blocked by another bucket of the check: in zone 3 (txn 4) 1 of 1 attempts in the day from 00:00:00.000 UTC to " +
-			"2026-11-28 00:00:00.000 UTC. This bucket had room.": func(t *testing.T, d *desk) uint64 {
+			"2026-11-28 00:00:00.000 UTC. This bucket had room.": func(t *testing.T, d *store) uint64 {
 			d.check(t, alice(1), alice(3))
 			return d.check(t, alice(1), alice(3))
 		},
 		"Allowed, because the zone only watched (shadow). Enforced, it would have blocked: 1 of 1 attempts since " +
-			"10:00:00.000 UTC; the next place opens at 10:01:00.000 UTC.": func(t *testing.T, d *desk) uint64 {
+			"10:00:00.000 UTC; the next place opens at 10:01:00.000 UTC.": func(t *testing.T, d *store) uint64 {
 			d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Mode: service.ModeShadow})
 			d.check(t, alice(1))
 			return d.check(t, alice(1))
 		},
-		"Allowed: the zone was off, so the attempt was recorded and did not count.": func(t *testing.T, d *desk) uint64 {
+		"Allowed: the zone was off, so the attempt was recorded and did not count.": func(t *testing.T, d *store) uint64 {
 			d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Mode: service.ModeOff})
 			return d.check(t, alice(1))
 		},
 		"Blocked: 1 of 1 attempts since 10:00:00.000 UTC; the next place opens at 10:01:00.000 UTC. The txn stands for 3 " +
-			"attempts, the last of them at 10:00:02.000 UTC.": func(t *testing.T, d *desk) uint64 {
+			"attempts, the last of them at 10:00:02.000 UTC.": func(t *testing.T, d *store) uint64 {
 			d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, RecordBlocked: 1})
 			d.check(t, alice(1))
 			d.check(t, alice(1))
@@ -169,7 +169,7 @@ func TestSentenceExplainsTheAttemptsDecision(t *testing.T) {
 	for want, story := range stories {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
-			d := newDesk(t, service.Zone{ID: 1, Rate: 2, Window: time.Minute},
+			d := newStore(t, service.Zone{ID: 1, Rate: 2, Window: time.Minute},
 				service.Zone{ID: 2, Rate: 1, Window: time.Minute, Lockout: time.Hour},
 				service.Zone{ID: 3, Rate: 1, Calendar: service.Calendar{Period: service.PeriodDay}})
 			id := story(t, d)
@@ -182,7 +182,7 @@ func TestSentenceExplainsTheAttemptsDecision(t *testing.T) {
 
 func TestAnExplanationStaysTrueWhateverHappensLater(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, service.Zone{
+	d := newStore(t, service.Zone{
 		ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute,
 		LockoutFactor: 3,
 	})

@@ -71,7 +71,7 @@ func (e *Evidence) someRow(is func(row, own service.Txn) bool) bool {
 }
 
 // some says whether some zone fulfils a condition.
-func (w world) some(is func(service.Zone) bool) bool {
+func (w settings) some(is func(service.Zone) bool) bool {
 	for _, zone := range w.zones {
 		if is(zone) {
 			return true

@@ -42,7 +42,7 @@ type Feed[T any] struct {
 	readers chan struct{}
 
 	mu      sync.Mutex
-	current *run[T] // nil if nobody follows
+	current *reader[T] // nil if nobody follows
 }
 
 // New returns a feed that asks the source again after pause.
@@ -66,7 +66,7 @@ func (f *Feed[T]) Follow(ctx context.Context, after uint64, matches func(T) bool
 	return func(yield func(Step[T], error) bool) {
 		r := f.join()
 		defer f.leave(r)
-		at := place{position: after, isSet: after != 0}
+		at := cursor{position: after, isSet: after != 0}
 		for ctx.Err() == nil {
 			items, err := f.next(ctx, r, &at)
 			if ctx.Err() != nil {
@@ -94,14 +94,14 @@ func (f *Feed[T]) Follow(ctx context.Context, after uint64, matches func(T) bool
 	}
 }
 
-// place is how far one follower is.
-type place struct {
+// cursor is how far one follower is.
+type cursor struct {
 	position uint64
-	isSet    bool // otherwise he begins where the run is
+	isSet    bool // otherwise he begins where the reader is
 }
 
-// next returns the items after a place, from memory or else from the source, or none after a pause.
-func (f *Feed[T]) next(ctx context.Context, r *run[T], at *place) ([]T, error) {
+// next returns the items after a cursor, from memory or else from the source, or none after a pause.
+func (f *Feed[T]) next(ctx context.Context, r *reader[T], at *cursor) ([]T, error) {
 	wasSet := at.isSet
 	items, isKnown, changed, err := r.after(at)
 	switch {
@@ -142,20 +142,20 @@ func (f *Feed[T]) read(ctx context.Context, after uint64) (items []T, hasMore bo
 }
 
 // join counts one more follower, and begins to read if he is the first.
-func (f *Feed[T]) join() *run[T] {
+func (f *Feed[T]) join() *reader[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.current == nil {
 		ctx, cancel := context.WithCancel(context.Background()) //nolint:gosec // the last follower calls it, by stop
-		f.current = &run[T]{id: f.source.ID, stop: cancel, changed: make(chan struct{})}
-		go f.carryOut(ctx, f.current)
+		f.current = &reader[T]{id: f.source.ID, stop: cancel, changed: make(chan struct{})}
+		go f.readPages(ctx, f.current)
 	}
 	f.current.followers++
 	return f.current
 }
 
 // leave counts one follower less. Without any, the reading ends.
-func (f *Feed[T]) leave(r *run[T]) {
+func (f *Feed[T]) leave(r *reader[T]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.followers--; r.followers > 0 {

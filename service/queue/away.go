@@ -39,11 +39,11 @@ func (k knownZones) haveAnswer(check service.Check) bool {
 	return true
 }
 
-// inquiry is a call, and the part of it that the store is asked.
-type inquiry struct {
+// circuitCall is a call, and the part of it that the store is asked.
+type circuitCall struct {
 	circuit *Circuit
 	zones   *knownZones // nil: no check has an answer without the store
-	period  *period
+	period  *closedPeriod
 	call    service.Call
 
 	asked []service.Check // of call.Checks; none if all were answered without the store
@@ -56,9 +56,9 @@ type inquiry struct {
 	patience time.Duration
 }
 
-// begin returns the inquiry of a call. While the circuit is open, only the checks without an answer are asked.
-func (c *Circuit) begin(call service.Call) inquiry {
-	q := inquiry{circuit: c, zones: c.zones.Load(), period: c.period.Load(), call: call, asked: call.Checks}
+// begin returns the circuitCall of a call. While the circuit is open, only the checks without an answer are asked.
+func (c *Circuit) begin(call service.Call) circuitCall {
+	q := circuitCall{circuit: c, zones: c.zones.Load(), period: c.period.Load(), call: call, asked: call.Checks}
 	switch {
 	case q.zones == nil:
 	case q.period.isOpen():
@@ -70,7 +70,7 @@ func (c *Circuit) begin(call service.Call) inquiry {
 }
 
 // answer decides the checks that have an answer without the store, and leaves the others to be asked.
-func (q *inquiry) answer() {
+func (q *circuitCall) answer() {
 	q.asked, q.answers = nil, make([]service.Decision, len(q.call.Checks))
 	for i, check := range q.call.Checks {
 		if q.zones.haveAnswer(check) {
@@ -86,7 +86,7 @@ func (q *inquiry) answer() {
 
 // end returns the answer of the whole call, when the store has answered what it was asked. It tells the circuit of
 // that, and replaces errors of the store by answers without it, where that is right.
-func (q *inquiry) end(decisions []service.Decision, err error) ([]service.Decision, error) {
+func (q *circuitCall) end(decisions []service.Decision, err error) ([]service.Decision, error) {
 	switch {
 	case q.zones == nil:
 		return decisions, err
@@ -106,7 +106,7 @@ func (q *inquiry) end(decisions []service.Decision, err error) ([]service.Decisi
 }
 
 // replace replaces errors of the store by answers without it, where that is right.
-func (q *inquiry) replace(decisions []service.Decision, err error) ([]service.Decision, error) {
+func (q *circuitCall) replace(decisions []service.Decision, err error) ([]service.Decision, error) {
 	checks := q.call.Checks
 	replaces := func(err error) bool {
 		return isAway(err) || errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrUndecided) && q.circuit.IsOpen()

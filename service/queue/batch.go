@@ -92,7 +92,7 @@ func (b *batch) patience() time.Duration {
 func (l *lane) settle(ctx context.Context, waiters []*waiter, decisions []service.Decision, err error) (split int) {
 	if err == nil {
 		if slices.ContainsFunc(decisions, func(d service.Decision) bool { return isAnswer(d.Err) }) {
-			l.hear()
+			l.noteResponse()
 		}
 		for _, w := range waiters {
 			n := len(w.checks)
@@ -101,7 +101,7 @@ func (l *lane) settle(ctx context.Context, waiters []*waiter, decisions []servic
 		return 0
 	}
 	if ctx.Err() == nil && isAnswer(err) {
-		l.hear()
+		l.noteResponse()
 	}
 	switch {
 	case errors.Is(err, service.ErrBusy), errors.Is(err, service.ErrUndecided):
@@ -118,8 +118,8 @@ func (l *lane) settle(ctx context.Context, waiters []*waiter, decisions []servic
 	return split
 }
 
-// hear notes that the store has answered.
-func (l *lane) hear() {
+// noteResponse notes that the store has answered.
+func (l *lane) noteResponse() {
 	now := time.Now()
 	l.mu.Lock()
 	l.heard = now

@@ -78,7 +78,7 @@ func (b *bulk) dismiss(caller *bulkCaller) {
 }
 
 // askMany asks for more than one check, piece by piece.
-func (c *Coalescer) askMany(ctx context.Context, q *inquiry) ([]service.Decision, error) {
+func (c *Coalescer) askMany(ctx context.Context, q *circuitCall) ([]service.Decision, error) {
 	checks := q.asked
 	caller, err := c.bulk.admit(earliest(ctx, q.call.Deadline), service.CountBuckets(checks))
 	if err != nil {
@@ -123,7 +123,7 @@ func notBegun(err error) error {
 }
 
 // askPiece asks for the checks of one piece, and asks again for those with held buckets.
-func (c *Coalescer) askPiece(ctx context.Context, q *inquiry, piece []service.Check) ([]service.Decision, error) {
+func (c *Coalescer) askPiece(ctx context.Context, q *circuitCall, piece []service.Check) ([]service.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left between two pieces: %w", service.ErrBusy, err)
 	}
@@ -140,7 +140,7 @@ func (c *Coalescer) askPiece(ctx context.Context, q *inquiry, piece []service.Ch
 }
 
 // askHeld asks again, and waits, for the checks that were refused with ErrHeld.
-func (c *Coalescer) askHeld(ctx context.Context, q *inquiry, piece []service.Check, decisions []service.Decision) {
+func (c *Coalescer) askHeld(ctx context.Context, q *circuitCall, piece []service.Check, decisions []service.Decision) {
 	var held []service.Check
 	var places []int
 	for i, d := range decisions {

@@ -59,7 +59,7 @@ type Circuit struct {
 	// silent while the others answer, so a silence proves nothing unless a test fails in it.
 	inParts func() bool
 	zones   atomic.Pointer[knownZones] // nil if no zone has an answer
-	period  atomic.Pointer[period]
+	period  atomic.Pointer[closedPeriod]
 	memory  *memory
 }
 
@@ -97,9 +97,9 @@ const (
 	silentTest = time.Second
 )
 
-// period is the time of a circuit from one closing to the next. The circuit opens at most once
+// closedPeriod is the time of a circuit from one closing to the next. The circuit opens at most once
 // in it: from then on the store is known to be away.
-type period struct {
+type closedPeriod struct {
 	since  time.Time
 	once   sync.Once
 	opened chan struct{} // closed when the circuit opens
@@ -112,9 +112,9 @@ type period struct {
 	lost atomic.Int64
 }
 
-func newPeriod() *period { return &period{since: time.Now(), opened: make(chan struct{})} }
+func newPeriod() *closedPeriod { return &closedPeriod{since: time.Now(), opened: make(chan struct{})} }
 
-func (p *period) isOpen() bool {
+func (p *closedPeriod) isOpen() bool {
 	select {
 	case <-p.opened:
 		return true
@@ -123,7 +123,7 @@ func (p *period) isOpen() bool {
 	}
 }
 
-func (p *period) open(cause error, hangs bool) {
+func (p *closedPeriod) open(cause error, hangs bool) {
 	p.once.Do(func() {
 		p.cause, p.at, p.hangs = cause, time.Now(), hangs
 		close(p.opened)
@@ -133,7 +133,7 @@ func (p *period) open(cause error, hangs bool) {
 // note opens the circuit if the end of a check shows that the store is away. One lost answer proves
 // nothing, because a person may have ended its statement; one pause of the store proves nothing either. A
 // second one opens the circuit if it comes patience or more after the first, with no answer in between.
-func (p *period) note(err error, patience time.Duration) {
+func (p *closedPeriod) note(err error, patience time.Duration) {
 	switch {
 	case isAway(err):
 		p.open(err, false)
@@ -185,7 +185,7 @@ func (c *Circuit) Watch(ctx context.Context) {
 }
 
 // awaitOpening returns true when the circuit is open, and false when ctx has ended.
-func (c *Circuit) awaitOpening(ctx context.Context, p *period) bool {
+func (c *Circuit) awaitOpening(ctx context.Context, p *closedPeriod) bool {
 	pause := c.options.After
 	for {
 		select {
@@ -229,7 +229,7 @@ func (c *Circuit) silentFor() time.Duration {
 
 // awaitClosing returns true when a test has succeeded that began after the circuit had opened, and
 // false when ctx has ended.
-func (c *Circuit) awaitClosing(ctx context.Context, p *period) bool {
+func (c *Circuit) awaitClosing(ctx context.Context, p *closedPeriod) bool {
 	isAtOnce := time.Since(p.since) >= calmTime
 	for ctx.Err() == nil {
 		if !isAtOnce {

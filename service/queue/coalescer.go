@@ -189,8 +189,8 @@ func shuttingDown() error { return fmt.Errorf("%w: shutting down", service.ErrBu
 // second try costs one call.
 const loneTries = 2
 
-// askStraight asks the store for all checks of an inquiry by one call.
-func (c *Coalescer) askStraight(ctx context.Context, q *inquiry) ([]service.Decision, error) {
+// askStraight asks the store for all checks of a circuitCall by one call.
+func (c *Coalescer) askStraight(ctx context.Context, q *circuitCall) ([]service.Decision, error) {
 	call := q.call.Of(q.asked)
 	call.Patience = q.patience
 	began := time.Now()
@@ -201,8 +201,8 @@ func (c *Coalescer) askStraight(ctx context.Context, q *inquiry) ([]service.Deci
 	return decisions, err
 }
 
-// askLone asks for the one check of an inquiry.
-func (c *Coalescer) askLone(ctx context.Context, q *inquiry) (decisions []service.Decision, err error) {
+// askLone asks for the one check of a circuitCall.
+func (c *Coalescer) askLone(ctx context.Context, q *circuitCall) (decisions []service.Decision, err error) {
 	w := c.newWaiter(ctx, q, q.asked, 1)
 	c.hash(w)
 	lane, free := c.laneOf(q.asked[0]), true
@@ -228,9 +228,9 @@ func isHeld(decisions []service.Decision) bool {
 	return len(decisions) == 1 && errors.Is(decisions[0].Err, service.ErrHeld)
 }
 
-// newWaiter returns the waiter of a caller with some checks of its inquiry. The weight of its checks counts against
+// newWaiter returns the waiter of a caller with some checks of its circuitCall. The weight of its checks counts against
 // the size of a call.
-func (c *Coalescer) newWaiter(ctx context.Context, q *inquiry, checks []service.Check, weight int) *waiter {
+func (c *Coalescer) newWaiter(ctx context.Context, q *circuitCall, checks []service.Check, weight int) *waiter {
 	w, ok := c.waiters.Get().(*waiter)
 	if !ok {
 		w = newWaiter()
@@ -289,9 +289,9 @@ func (c *Coalescer) mostCalls() int {
 
 func always(n int) func() int { return func() int { return n } }
 
-// Hear notes that the store has said something in the midst of a call, such as a lock wait that timed out.
+// NoteResponse notes that the store has said something in the midst of a call, such as a lock wait that timed out.
 // It ends the silence.
-func (c *Coalescer) Hear() { c.held.hear() }
+func (c *Coalescer) NoteResponse() { c.held.noteResponse() }
 
 // Silence returns the time since the store last answered a call, while calls are under way that do not wait
 // for held buckets. It is 0 while there are none. A call that found the store away, or whose answer was

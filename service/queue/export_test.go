@@ -3,7 +3,7 @@ package queue
 import "time"
 
 // Enough is how many checks must wait before another call begins beside one under way.
-const Enough = enough
+const Enough = minGathered
 
 // MostRemembered is how many buckets a Circuit remembers.
 const MostRemembered = mostRemembered

@@ -276,10 +276,10 @@ func (l *lane) begin(now time.Time) {
 	}
 }
 
-// enough checks must wait before another call begins beside one under way. Smaller calls would cost more
+// minGathered checks must wait before another call begins beside one under way. Smaller calls would cost more
 // than their overlap gains. A check of several buckets counts as one, because the fixed cost of a call is
 // shared by its checks.
-const enough = 28
+const minGathered = 28
 
 // If no call began or ended for longCall, another call starts with the checks that wait, because the
 // database may have lost the running one.
@@ -289,7 +289,7 @@ const longCall = 100 * time.Millisecond
 // and as many as the running calls have on average: many small calls beside a large one cost more than
 // calls of one size.
 func (l *lane) gathers(now time.Time) bool {
-	hasGathered := l.free >= min(enough, l.options.queue) && l.free*l.calls >= l.underWay
+	hasGathered := l.free >= min(minGathered, l.options.queue) && l.free*l.calls >= l.underWay
 	return l.options.gathers && !hasGathered && now.Sub(l.moved) < longCall
 }
 

@@ -230,7 +230,7 @@ func TestStoreGivingUpLockWaitsIsNotAway(t *testing.T) {
 				for words.Err() == nil {
 					select {
 					case <-time.After(between):
-						c.Hear()
+						c.NoteResponse()
 					case <-words.Done():
 					}
 				}

@@ -16,8 +16,8 @@ type waiter struct {
 	checks   []service.Check
 	weight   int             // against the size of a call
 	hashes   []uint64        // of the checks' buckets
-	away     <-chan struct{} // as that of its inquiry
-	patience time.Duration   // as that of its inquiry
+	away     <-chan struct{} // as that of its circuitCall
+	patience time.Duration   // as that of its circuitCall
 	joined   time.Time
 	taken    time.Time // into a batch; zero if it was not
 

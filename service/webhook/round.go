@@ -69,16 +69,16 @@ type item struct {
 	wasWaiting bool
 }
 
-// Carry sends what is due, in order for each bucket, until deadline, and returns the results of all events that were
+// Deliver sends what is due, in order for each bucket, until deadline, and returns the results of all events that were
 // due or new. An event behind one that failed waits for it.
-func (r *Round) Carry(ctx context.Context, send Send, until time.Time) []Result {
+func (r *Round) Deliver(ctx context.Context, send Send, until time.Time) []Result {
 	queues := r.queues()
 	work := make(chan []item)
 	var senders sync.WaitGroup
 	for range min(lanes, len(queues)) {
 		senders.Go(func() {
 			for queue := range work {
-				r.empty(ctx, send, queue, until)
+				r.sendQueue(ctx, send, queue, until)
 			}
 		})
 	}
@@ -111,8 +111,8 @@ func (r *Round) queues() (list [][]item) {
 	return list
 }
 
-// empty sends the events of one bucket until one fails or is not due. The others wait.
-func (r *Round) empty(ctx context.Context, send Send, queue []item, until time.Time) {
+// sendQueue sends the events of one bucket until one fails or is not due. The others wait.
+func (r *Round) sendQueue(ctx context.Context, send Send, queue []item, until time.Time) {
 	for n, i := range queue {
 		if i.NextAt.After(r.Now) || !r.goesOn(ctx, until) {
 			r.wait(queue[n:])

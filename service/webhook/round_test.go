@@ -47,7 +47,7 @@ func carry(t *testing.T, r *webhook.Round, send webhook.Send) string {
 	t.Helper()
 	r.Now = noon()
 	var words []string
-	for _, result := range r.Carry(t.Context(), send, time.Now().Add(time.Hour)) {
+	for _, result := range r.Deliver(t.Context(), send, time.Now().Add(time.Hour)) {
 		sign := "."
 		switch {
 		case result.Sent:
@@ -114,7 +114,7 @@ func TestPausesGrowAndLastOverADay(t *testing.T) {
 	d := webhook.Delivery{EventID: 1, Bucket: service.Bucket{ZoneID: 1, Key: "a"}, NextAt: service.At(noon())}
 	for range webhook.MostTries - 1 {
 		r := &webhook.Round{Now: noon(), Kept: map[uint64]event.Event{1: of(1, "a")}, Waiting: []webhook.Delivery{d}}
-		d = r.Carry(t.Context(), k.send, time.Now().Add(time.Hour))[0].Delivery
+		d = r.Deliver(t.Context(), k.send, time.Now().Add(time.Hour))[0].Delivery
 		pause := d.NextAt.Sub(noon())
 		if pause < last {
 			t.Errorf("after %d tries the pause is %v, shorter than %v", d.Tries, pause, last)
@@ -148,7 +148,7 @@ func TestWebhookHasTwoEventsUnderWayAtOnce(t *testing.T) {
 		}
 		done := make(chan []webhook.Result)
 		go func() {
-			done <- r.Carry(t.Context(), func(_ context.Context, _ webhook.Webhook, _ string, e event.Event) error {
+			done <- r.Deliver(t.Context(), func(_ context.Context, _ webhook.Webhook, _ string, e event.Event) error {
 				begun <- e.Bucket.Key
 				<-goOn
 				return nil

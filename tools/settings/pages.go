@@ -69,7 +69,7 @@ func schemas() (lines []string) {
           type: integer
           minimum: 1
           maximum: 18446744073709551615
-          description: Counts the zone's changes from 1, whoever makes them.`, "\n")...)
+          description: Counts the zone's changes from 1.`, "\n")...)
 }
 
 func jsonType(s service.Setting) string {

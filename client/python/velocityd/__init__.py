@@ -208,7 +208,7 @@ class Client:
         """
         question = _question(buckets, attempt_id, secret_hash)
         try:
-            return self._insist("POST", "/v1/check", question, lambda answer: self._decision(answer, question))
+            return self._retry("POST", "/v1/check", question, lambda answer: self._decision(answer, question))
         except Error as error:
             if self._on_error == "raise" or isinstance(error, InvalidRequestError):
                 raise
@@ -227,7 +227,7 @@ class Client:
             return [_logged(_problem(r["problem"], r["problem"]["status"], {})) if "problem" in r else self._decision(r["decision"], q)
                     for r, q in zip(results, questions)]
 
-        return self._insist("POST", "/v1/checks", {"checks": questions}, read)
+        return self._retry("POST", "/v1/checks", {"checks": questions}, read)
 
     def report(self, txn_id: int, outcome: Outcome) -> bool:
         """Does what Decision.report does, for a program that has kept the txn_id alone."""
@@ -239,7 +239,7 @@ class Client:
             return True
 
         try:
-            return self._insist("POST", f"/v1/txns/{int(txn_id)}/outcome", {"outcome": outcome}, read)
+            return self._retry("POST", f"/v1/txns/{int(txn_id)}/outcome", {"outcome": outcome}, read)
         except Error as error:
             if self._on_error == "raise" or error.code == "invalid_request":
                 raise
@@ -247,11 +247,11 @@ class Client:
 
     def peek(self, zone_id: int, key: str) -> Dict[str, Any]:
         """Returns how a bucket stands, as the service writes it, without making an attempt. Raises Error."""
-        return self._insist("GET", _bucket_path(zone_id, key), None, lambda answer: _expect(answer, dict))
+        return self._retry("GET", _bucket_path(zone_id, key), None, lambda answer: _expect(answer, dict))
 
     def release(self, zone_id: int, key: str, reason: str) -> Dict[str, Any]:
         """Empties a bucket and ends its lockout, as after a password reset, and returns how it stands. Raises Error."""
-        return self._insist("POST", _bucket_path(zone_id, key) + "/release", {"reason": reason}, lambda answer: _expect(answer, dict))
+        return self._retry("POST", _bucket_path(zone_id, key) + "/release", {"reason": reason}, lambda answer: _expect(answer, dict))
 
     def close(self) -> None:
         """Closes the connections that are idle. The Client can still be used."""
@@ -260,7 +260,7 @@ class Client:
         for connection, _ in idle:
             connection.close()
 
-    def _insist(self, method: str, path: str, question: Any, read: Callable[[Any], T]) -> T:
+    def _retry(self, method: str, path: str, question: Any, read: Callable[[Any], T]) -> T:
         """Asks until there is an answer, which read makes of the JSON, or until no try may follow."""
         deadline = (_begun.get() or time.monotonic()) + self._timeout
         body = None if question is None else json.dumps(question).encode()

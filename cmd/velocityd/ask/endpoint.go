@@ -89,11 +89,11 @@ func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 // newLocal returns a client of the HTTP interface over a database, in this process. It asks for no token: the rights of
 // the database's account decide, and their lack is told by the engine's own words.
 func newLocal(store *db.Store, keys *service.Keyring) (*client.Client, error) {
-	hiding := server.Hiding(store, keys)
-	return client.New("http://in.process", client.Inside(handlers.New(handlers.Options{
+	records := server.WithPseudonyms(store, keys)
+	return client.New("http://in.process", client.InProcess(handlers.New(handlers.Options{
 		Limiter: service.NewLimiter(store, service.LimiterOptions{Zones: store.Records, Keys: keys, Timeout: LocalTimeout}),
-		Reader:  hiding, Writer: hiding, Exports: hiding, RecordedKeys: hiding.RecordedKeys,
-		Webhooks: hiding, Registry: store.Records, Retention: store.RetentionRunner(), InProcess: true,
+		Reader:  records, Writer: records, Exports: records, RecordedKeys: records.RecordedKeys,
+		Webhooks: records, Registry: store.Records, Retention: store.RetentionRunner(), InProcess: true,
 		Observe: func(ctx context.Context, request handlers.Observed) { inprocess.Blame(ctx, request.Err) },
 	})))
 }

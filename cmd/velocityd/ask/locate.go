@@ -27,7 +27,7 @@ func (f LocatedFlags) Open(ctx context.Context) (Endpoint, error) {
 	if err != nil {
 		return Endpoint{}, err
 	}
-	store.Reader = server.Locating{Reader: store.Reader, Origins: origins}
+	store.Reader = server.OriginReader{Reader: store.Reader, Origins: origins}
 	store.Origin = origins.Of
 	return store, nil
 }

@@ -33,15 +33,15 @@ const (
 	mostRead = 4 << 10
 )
 
-// Courier sends events. It may be used by many goroutines at once.
-type Courier struct {
+// Sender sends events. It may be used by many goroutines at once.
+type Sender struct {
 	open, guarded *http.Client
 	allowed       []string
 	agent         string
 	timeout       time.Duration
 }
 
-// Options configure a courier.
+// Options configure a sender.
 type Options struct {
 	Agent string // the name that it gives itself
 	// Allowed are hosts that are reached whatever their addresses are, and by http, too. All others need a public address
@@ -50,12 +50,12 @@ type Options struct {
 	Timeout time.Duration // the deadline of one try; 0: DefaultTimeout
 }
 
-// New returns a courier.
-func New(o Options) *Courier {
+// New returns a sender.
+func New(o Options) *Sender {
 	timeout := cmp.Or(o.Timeout, DefaultTimeout)
 	plain := &net.Dialer{Timeout: connectTimeout}
 	careful := &net.Dialer{Timeout: connectTimeout, Control: refuseInner}
-	return &Courier{
+	return &Sender{
 		open: clientBy(plain, timeout), guarded: clientBy(careful, timeout), allowed: o.Allowed,
 		agent: o.Agent, timeout: timeout,
 	}
@@ -77,18 +77,18 @@ func clientBy(dialer *net.Dialer, timeout time.Duration) *http.Client {
 
 // Send posts an event to a webhook once. A nil error says that the receiver has answered 2xx. The error has neither the
 // secret nor the key of a bucket, nor anything that the receiver has written.
-func (c *Courier) Send(ctx context.Context, w webhook.Webhook, secret string, e event.Event) error {
-	request, isAllowed, err := c.request(ctx, w, secret, e)
+func (s *Sender) Send(ctx context.Context, w webhook.Webhook, secret string, e event.Event) error {
+	request, isAllowed, err := s.request(ctx, w, secret, e)
 	if err != nil {
 		return err
 	}
-	client := c.guarded
+	client := s.guarded
 	if isAllowed {
-		client = c.open
+		client = s.open
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return c.reason(err)
+		return s.reason(err)
 	}
 	defer response.Body.Close()
 	_, _ = io.CopyN(io.Discard, response.Body, mostRead)
@@ -99,10 +99,10 @@ func (c *Courier) Send(ctx context.Context, w webhook.Webhook, secret string, e 
 }
 
 // request returns the signed request, and whether its host is one that is allowed by name.
-func (c *Courier) request(
+func (s *Sender) request(
 	ctx context.Context, w webhook.Webhook, secret string, e event.Event,
 ) (*http.Request, bool, error) {
-	isAllowed, err := c.Admits(w.URL)
+	isAllowed, err := s.Admits(w.URL)
 	if err != nil {
 		return nil, false, err
 	}
@@ -124,7 +124,7 @@ func (c *Courier) request(
 		return nil, false, errors.New("the URL is none")
 	}
 	request.Header.Set("Content-Type", api.MediaJSON)
-	request.Header.Set("User-Agent", c.agent)
+	request.Header.Set("User-Agent", s.agent)
 	request.Header.Set(standardwebhooks.HeaderWebhookID, id)
 	request.Header.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 	request.Header.Set(standardwebhooks.HeaderWebhookSignature, signature)
@@ -133,10 +133,10 @@ func (c *Courier) request(
 
 // reason returns why nobody answered, without the URL, whose query may have a secret, and without anything that came
 // from the other end: what listens there need not speak HTTP, and its words may be for those inside the network alone.
-func (c *Courier) reason(err error) error {
+func (s *Sender) reason(err error) error {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		if failed.Timeout() {
-			return fmt.Errorf("no answer within %s", c.timeout)
+			return fmt.Errorf("no answer within %s", s.timeout)
 		}
 		err = failed.Err
 	}

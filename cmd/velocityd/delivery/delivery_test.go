@@ -108,7 +108,7 @@ func TestOnlyAllowedHostsAreReachedInside(t *testing.T) {
 	}
 }
 
-// TestARedirectIsAFailure holds that a receiver cannot send the courier to another one.
+// TestARedirectIsAFailure holds that a receiver cannot send the sender to another one.
 func TestARedirectIsAFailure(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -122,7 +122,7 @@ func TestARedirectIsAFailure(t *testing.T) {
 	}
 }
 
-// TestEndlessAnswerIsReadFor4096Bytes has a receiver that stops after far more than a socket holds: a courier that
+// TestEndlessAnswerIsReadFor4096Bytes has a receiver that stops after far more than a socket holds: a sender that
 // reads all of it gets there.
 func TestEndlessAnswerIsReadFor4096Bytes(t *testing.T) {
 	t.Parallel()

@@ -17,12 +17,12 @@ var errInner = errors.New("the address is not a public one: if the receiver is y
 
 // Admits returns whether the host of a URL is allowed by name. The error says why no event is ever sent there. Without
 // one, and if the host is not allowed, that depends on the addresses of the host, which is looked up for each event.
-func (c *Courier) Admits(address string) (isAllowed bool, err error) {
+func (s *Sender) Admits(address string) (isAllowed bool, err error) {
 	to, err := url.Parse(address)
 	if err != nil {
 		return false, errors.New("the URL is none")
 	}
-	if slices.ContainsFunc(c.allowed, func(host string) bool { return strings.EqualFold(host, to.Hostname()) }) {
+	if slices.ContainsFunc(s.allowed, func(host string) bool { return strings.EqualFold(host, to.Hostname()) }) {
 		return true, nil
 	}
 	if to.Scheme != "https" {

@@ -76,7 +76,7 @@ func Examine(ctx context.Context, options session.Options, keys []service.Secret
 	if !isThere {
 		return found, nil
 	}
-	found.judgeLooks(ctx, Patient{Probe: probe, Store: store, Keys: keys})
+	found.judgeLooks(ctx, Target{Probe: probe, Store: store, Keys: keys})
 	inspection, err := probe.Inspect(ctx)
 	if err != nil {
 		found.add(Fault, "database", "it could not be looked at: "+err.Error(), again)

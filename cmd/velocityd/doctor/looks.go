@@ -12,8 +12,8 @@ import (
 	"velocityd/service"
 )
 
-// Patient is a database, as an instance reaches it.
-type Patient struct {
+// Target is a database, as an instance reaches it.
+type Target struct {
 	Probe *db.Probe
 	Store *db.Store
 	Keys  []service.SecretKey
@@ -27,13 +27,13 @@ type look struct {
 	// isNeeded says that an instance without it is not ready.
 	isNeeded bool
 	// isAsked says whether there is something to look at. Nil means that there always is.
-	isAsked func(Patient) bool
+	isAsked func(Target) bool
 	// of are the engines that have it. None means all.
 	of []engine.Engine
 	// entries are the routines that it begins with, and tables those whose triggers it fires.
 	entries, tables []string
 	// prove returns an *db.UnreadyError unless it works. Routines behind the entries are looked for besides.
-	prove func(context.Context, Patient) error
+	prove func(context.Context, Target) error
 }
 
 // looks is the one list of readiness and doctor.
@@ -43,53 +43,53 @@ func looks() []look {
 		{
 			about: "checks and reports", fine: works, do: cure, isNeeded: true,
 			entries: []string{"check_velocity_by_rule", "forget_attempts", "repeat_txns", "report_outcomes"},
-			prove:   func(ctx context.Context, p Patient) error { return p.Probe.Ready(ctx) },
+			prove:   func(ctx context.Context, t Target) error { return t.Probe.Ready(ctx) },
 		},
 		{
 			about: "releases", fine: works, do: cure, of: []engine.Engine{engine.MySQL}, entries: []string{"release_bucket"},
-			prove: func(ctx context.Context, p Patient) error { return p.Probe.ReadyForReleases(ctx) },
+			prove: func(ctx context.Context, t Target) error { return t.Probe.ReadyForReleases(ctx) },
 		},
 		{
 			about: "edits", fine: "the procedures of their triggers are there", do: cure, of: []engine.Engine{engine.MySQL},
 			tables: []string{"zone_master", "zone_override", "zone_audit"},
-			prove:  func(context.Context, Patient) error { return nil },
+			prove:  func(context.Context, Target) error { return nil },
 		},
 		{
 			about: "secret keys", fine: "they are those of the other instances", do: "see docs/dba.md#pseudonyms",
 			isNeeded: true,
-			isAsked:  func(p Patient) bool { return len(p.Keys) > 0 },
+			isAsked:  func(t Target) bool { return len(t.Keys) > 0 },
 			prove:    proveKeys,
 		},
 	}
 }
 
 // whole returns a *db.UnreadyError unless the look finds what it wants.
-func (l look) whole(ctx context.Context, p Patient) error {
-	if err := l.prove(ctx, p); err != nil {
+func (l look) whole(ctx context.Context, t Target) error {
+	if err := l.prove(ctx, t); err != nil {
 		return err
 	}
-	return l.proveRoutines(ctx, p)
+	return l.proveRoutines(ctx, t)
 }
 
 // Ready returns a *db.UnreadyError unless the database is fit for checks and reports.
-func Ready(ctx context.Context, p Patient) error {
-	err := proveSchema(ctx, p)
+func Ready(ctx context.Context, t Target) error {
+	err := proveSchema(ctx, t)
 	for _, l := range looks() {
 		if err == nil && l.isNeeded {
-			err = l.whole(ctx, p)
+			err = l.whole(ctx, t)
 		}
 	}
 	return err
 }
 
 // judgeLooks reports what the looks find.
-func (d *Diagnoses) judgeLooks(ctx context.Context, p Patient) {
-	of, err := p.Probe.Engine(ctx)
+func (d *Diagnoses) judgeLooks(ctx context.Context, t Target) {
+	of, err := t.Probe.Engine(ctx)
 	for _, l := range looks() {
-		if err != nil || l.isAsked != nil && !l.isAsked(p) || l.of != nil && !slices.Contains(l.of, of) {
+		if err != nil || l.isAsked != nil && !l.isAsked(t) || l.of != nil && !slices.Contains(l.of, of) {
 			continue // the schema was not looked at, either
 		}
-		if err := l.whole(ctx, p); err != nil {
+		if err := l.whole(ctx, t); err != nil {
 			d.add(Fault, l.about, explainUnready(err), l.do)
 		} else {
 			d.add(OK, l.about, l.fine, "")
@@ -113,14 +113,14 @@ var behind = sync.OnceValue(func() map[string][]migrations.Routine {
 
 // proveRoutines looks for the routines behind the entries, which a look may not reach. An account that may call the
 // entries alone sees none of them. While a migration replaces one it is missing for a moment, so the look is repeated.
-func (l look) proveRoutines(ctx context.Context, p Patient) error {
+func (l look) proveRoutines(ctx context.Context, t Target) error {
 	const tries, between = 3, 50 * time.Millisecond
 	wanted := behind()[l.about]
-	if of, err := p.Probe.Engine(ctx); err != nil || len(wanted) == 0 || !of.HasRoutines() {
+	if of, err := t.Probe.Engine(ctx); err != nil || len(wanted) == 0 || !of.HasRoutines() {
 		return db.Unready(ctx, err)
 	}
 	for try := 1; ; try++ {
-		have, err := p.Probe.Routines(ctx)
+		have, err := t.Probe.Routines(ctx)
 		if err != nil {
 			return err
 		}

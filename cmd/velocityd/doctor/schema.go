@@ -41,8 +41,8 @@ func VerifySchema(ctx context.Context, database Versioned) (version uint, err er
 }
 
 // proveSchema returns a *db.UnreadyError unless the schema fits.
-func proveSchema(ctx context.Context, p Patient) error {
-	_, err := VerifySchema(ctx, p.Probe)
+func proveSchema(ctx context.Context, t Target) error {
+	_, err := VerifySchema(ctx, t.Probe)
 	if errors.Is(err, ErrSchema) {
 		return db.NewUnreadyError(err.Error(), nil)
 	}
@@ -50,8 +50,8 @@ func proveSchema(ctx context.Context, p Patient) error {
 }
 
 // proveKeys returns a *db.UnreadyError if other instances have another secret key under one of the ids.
-func proveKeys(ctx context.Context, p Patient) error {
-	err := p.Store.CompareKeys(ctx, p.Keys)
+func proveKeys(ctx context.Context, t Target) error {
+	err := t.Store.CompareKeys(ctx, t.Keys)
 	if errors.Is(err, service.ErrConflict) {
 		return db.NewUnreadyError(err.Error(), nil)
 	}

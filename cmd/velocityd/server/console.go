@@ -21,7 +21,7 @@ func (s *Instance) mountConsole(api *handlers.API) error {
 		return nil
 	}
 	pages, err := console.New(console.Options{
-		API: api, Limiter: s.limiter, Outcomes: Hiding(s.store, s.keys), LoginZone: o.LoginZone, Key: o.Key,
+		API: api, Limiter: s.limiter, Outcomes: WithPseudonyms(s.store, s.keys), LoginZone: o.LoginZone, Key: o.Key,
 		Proxies: s.options.HTTP.Auth.TrustedProxies, Logger: s.logger,
 	})
 	if err != nil {

@@ -16,9 +16,9 @@ var errNoCredential = errors.New("callers at this address must prove who they ar
 	"certificate is registered: make one with 'velocityd token create NAME --scope check,report'; to answer whoever " +
 	"reaches the address, say --insecure-no-auth")
 
-// wantCredential returns errNoCredential if callers at an address must prove who they are,
+// requireCredential returns errNoCredential if callers at an address must prove who they are,
 // and no credential is live. Its other errors are those of the database.
-func (s *Instance) wantCredential(ctx context.Context, address net.Addr) error {
+func (s *Instance) requireCredential(ctx context.Context, address net.Addr) error {
 	if s.options.StartsEmpty || !s.options.RequiresAuth(address) {
 		return nil
 	}
@@ -46,9 +46,9 @@ func (s *Instance) newCredentials(file *stateFile) *access.Cache {
 // from then on not ready without the table of credentials.
 func (s *Instance) auth(l *Listeners) handlers.Auth {
 	auth := s.options.HTTP.Auth
-	if s.options.RequiresAuth(l.Farthest()) {
+	if s.options.RequiresAuth(l.ExposedAddr()) {
 		auth.Callers, auth.Txns = s.credentials, s.store.History
-		s.asksWho.Store(true)
+		s.requiresAuth.Store(true)
 	} else {
 		for _, address := range l.reachable() {
 			s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without "+

@@ -14,8 +14,8 @@ import (
 // HasGRPC says that this program answers Envoy over gRPC. One that was built with the tag no_grpc does not.
 const HasGRPC = true
 
-// grpcDoors returns the door for Envoy, if there is an address for it.
-func (s *Instance) grpcDoors(ctx context.Context, o handlers.Options, l *Listeners, connections int) []door {
+// grpcServers returns the server for Envoy, if there is an address for it.
+func (s *Instance) grpcServers(ctx context.Context, o handlers.Options, l *Listeners, connections int) []boundServer {
 	if l.grpc == nil {
 		return nil
 	}
@@ -28,7 +28,7 @@ func (s *Instance) grpcDoors(ctx context.Context, o handlers.Options, l *Listene
 	options := s.envoyOptions(o)
 	options.Running, options.TLS = ctx, secure
 	options.AccessLog, options.Observe = o.AccessLog, s.countCall
-	return []door{{
+	return []boundServer{{
 		server:   envoy.New(options),
 		listener: wire.NewBounded(l.grpc, bounds, envoy.Streams),
 	}}

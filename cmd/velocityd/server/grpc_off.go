@@ -11,8 +11,10 @@ import (
 // HasGRPC says that this program does not answer Envoy over gRPC.
 const HasGRPC = false
 
-// grpcDoors returns nothing: this program has no gRPC.
-func (s *Instance) grpcDoors(context.Context, handlers.Options, *Listeners, int) []door { return nil }
+// grpcServers returns nothing: this program has no gRPC.
+func (s *Instance) grpcServers(context.Context, handlers.Options, *Listeners, int) []boundServer {
+	return nil
+}
 
 // rateLimits returns nothing, for the same reason.
 func (s *Instance) rateLimits(handlers.Options) handlers.RateLimits { return nil }

@@ -35,18 +35,18 @@ type Instance struct {
 	tracing   *telemetry.Tracing // nil: there are no traces
 	draining  atomic.Bool
 
-	backtests *backtest.Desk
+	backtests *backtest.Runner
 	limiter   *service.Limiter
 	checks    *queue.Coalescer // must be closed after the last check
 	zones     *zoneMemory
 
 	// credentials knows callers by their credentials, if they must prove who they are, as
-	// asksWho says.
-	credentials *access.Cache
-	asksWho     atomic.Bool
-	state       []*stateFile
-	lostShards  noted[string] // at the last test, separated by commas
-	toldOfOther atomic.Int64  // Unix time of the last log line of another database
+	// requiresAuth says.
+	credentials   *access.Cache
+	requiresAuth  atomic.Bool
+	state         []*stateFile
+	lostShards    noted[string] // at the last test, separated by commas
+	otherLoggedAt atomic.Int64  // Unix time of the last log line of another database
 }
 
 // New returns an instance that has not connected to anything yet. Its errors are those of
@@ -62,25 +62,25 @@ func New(o Options) (*Instance, error) {
 		return nil, err
 	}
 	s.store, s.probe = store, store.Probe()
-	s.backtests = backtest.NewDesk(store.Replays(), store.Records, backtest.JobTime, func(fault error) {
+	s.backtests = backtest.NewRunner(store.Replays(), store.Records, backtest.JobTime, func(fault error) {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "a back-test failed", slog.String("error", fault.Error()))
 	})
 	s.beginMetricsOfRetention()
 	s.readiness = newReadiness(func(ctx context.Context) error {
-		err := doctor.Ready(ctx, doctor.Patient{Probe: s.probe, Store: store, Keys: s.keys.Keys()})
+		err := doctor.Ready(ctx, doctor.Target{Probe: s.probe, Store: store, Keys: s.keys.Keys()})
 		if err == nil {
 			s.noteLostShards(ctx)
 		}
-		if err != nil || !s.asksWho.Load() {
+		if err != nil || !s.requiresAuth.Load() {
 			return err
 		}
 		return s.probe.ReadyForCredentials(ctx)
 	}, s.logger)
-	return s, s.remember()
+	return s, s.loadState()
 }
 
-// remember reads the state folder, if there is one, and makes the parts that answer from it.
-func (s *Instance) remember() error {
+// loadState reads the state folder, if there is one, and makes the parts that answer from it.
+func (s *Instance) loadState() error {
 	dir := s.options.StateDir
 	if dir != "" {
 		if err := openState(dir); err != nil {
@@ -119,7 +119,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	defer signal.Stop(l.hangups)
 	err := s.verify(ctx)
 	if err == nil {
-		err = s.wantCredential(ctx, l.Farthest())
+		err = s.requireCredential(ctx, l.ExposedAddr())
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -130,13 +130,13 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	if err != nil {
 		s.checks.Circuit.Open(err) // checks are answered without the database from the first one on
 	} else {
-		s.learnZones(ctx)
+		s.loadZones(ctx)
 	}
-	doors, fault := s.newDoors(ctx, l)
+	servers, fault := s.newServers(ctx, l)
 	if fault != nil {
 		return errors.Join(fault, l.Close())
 	}
-	faults := make(chan error, len(doors)+1)
+	faults := make(chan error, len(servers)+1)
 	report := func(err error) {
 		if err != nil {
 			faults <- err
@@ -151,14 +151,14 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	for _, file := range s.state {
 		background.Go(func() { file.keep(answering) })
 	}
-	if s.asksWho.Load() {
+	if s.requiresAuth.Load() {
 		background.Go(func() { s.credentials.Keep(running) })
 	}
-	for _, d := range doors {
+	for _, d := range servers {
 		background.Go(func() { report(d.server.Serve(d.listener)) })
 	}
-	s.announce(ctx, l)
-	background.Go(func() { report(s.attend(running, err)) })
+	s.logAddresses(ctx, l)
+	background.Go(func() { report(s.watchDatabase(running, err)) })
 	if l.certificates != nil {
 		background.Go(func() { l.certificates.Watch(running, s.logger, l.hangups) })
 	}
@@ -171,7 +171,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	if s.options.Retention {
 		background.Go(func() { s.retain(running) })
 		background.Go(func() { s.makeEvents(running) })
-		if s.options.Courier != nil {
+		if s.options.SendEvent != nil {
 			background.Go(func() { s.sendEvents(running) })
 		}
 	}
@@ -183,7 +183,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	if fault == nil {
 		s.drain(ctx)
 	}
-	fault = errors.Join(fault, s.shutdown(doors))
+	fault = errors.Join(fault, s.shutdown(servers))
 	endAnswers()
 	background.Wait()
 	s.endTracing()
@@ -191,8 +191,8 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	return fault
 }
 
-// announce logs where the instance answers, and with which certificate, and tells Options.Listening.
-func (s *Instance) announce(ctx context.Context, l *Listeners) {
+// logAddresses logs where the instance answers, and with which certificate, and tells Options.Listening.
+func (s *Instance) logAddresses(ctx context.Context, l *Listeners) {
 	if l.certificates != nil {
 		l.certificates.logInForce(ctx, s.logger)
 	}
@@ -209,23 +209,23 @@ func (s *Instance) announce(ctx context.Context, l *Listeners) {
 	}
 }
 
-// attend waits for the database if away, the error of verify, is not nil. Then it tests
+// watchDatabase waits for the database if away, the error of verify, is not nil. Then it tests
 // every few seconds whether checks can be decided, until ctx ends. Its errors are those
 // of awaitDatabase.
-func (s *Instance) attend(ctx context.Context, away error) error {
+func (s *Instance) watchDatabase(ctx context.Context, away error) error {
 	if away != nil {
 		if err := s.awaitDatabase(ctx, away); err != nil || ctx.Err() != nil {
 			return err
 		}
-		s.learnZones(ctx)
+		s.loadZones(ctx)
 	}
 	s.readiness.watch(ctx)
 	return nil
 }
 
-// learnZones reads the zones, when the database has been reached. It logs a warning if there is no
+// loadZones reads the zones, when the database has been reached. It logs a warning if there is no
 // zone, or if the checks of one cannot be decided.
-func (s *Instance) learnZones(ctx context.Context) {
+func (s *Instance) loadZones(ctx context.Context) {
 	zones, err := s.zones.refresh(ctx)
 	if err != nil {
 		return // readiness reports it
@@ -260,7 +260,7 @@ func (s *Instance) awaitDatabase(ctx context.Context, err error) error {
 }
 
 func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Options {
-	stored, o := Hiding(s.store, s.keys), s.options.HTTP
+	stored, o := WithPseudonyms(s.store, s.keys), s.options.HTTP
 	o.Limiter, o.Reader = s.limiter, stored
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
 	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.RetentionRunner(), stored
@@ -268,7 +268,7 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest
 	if s.options.Origins != nil {
-		o.Reader = Locating{Reader: stored, Origins: s.options.Origins}
+		o.Reader = OriginReader{Reader: stored, Origins: s.options.Origins}
 	}
 	if s.options.Gates != nil {
 		o.Gates = s.options.Gates
@@ -295,13 +295,13 @@ func (s *Instance) drain(ctx context.Context) {
 
 // shutdown accepts no more connections, waits for the requests in flight, and ends the
 // store of the checks. All of it must end within the shutdown timeout.
-func (s *Instance) shutdown(doors []door) error {
+func (s *Instance) shutdown(servers []boundServer) error {
 	s.beginDraining()
 	// The context of the service has ended, so this needs another.
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.ShutdownTimeout)
 	defer cancel()
 	defer s.backtests.Close()
-	return errors.Join(shutDown(ctx, doors, s.options.ShutdownTimeout), s.checks.Close(ctx))
+	return errors.Join(shutDown(ctx, servers, s.options.ShutdownTimeout), s.checks.Close(ctx))
 }
 
 // examine implements service.Examine. It connects as the instance does, by few separate connections.

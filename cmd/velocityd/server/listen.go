@@ -70,9 +70,9 @@ func (l *Listeners) AdminAddr() net.Addr {
 	return l.admin.Addr()
 }
 
-// Farthest returns the address that other machines reach, if one of them is such, and
+// ExposedAddr returns the address that other machines reach, if one of them is such, and
 // otherwise that of the callers. It decides for both whether callers must prove who they are.
-func (l *Listeners) Farthest() net.Addr {
+func (l *Listeners) ExposedAddr() net.Addr {
 	return append(l.reachable(), l.main.Addr())[0]
 }
 
@@ -115,39 +115,39 @@ type server interface {
 	Close() error
 }
 
-// door is an address and the server that answers on it.
-type door struct {
+// boundServer is an address and the server that answers on it.
+type boundServer struct {
 	server   server
 	listener net.Listener
 }
 
-// newDoors returns a server for each address. Profiles end with ctx.
-func (s *Instance) newDoors(ctx context.Context, l *Listeners) ([]door, error) {
+// newServers returns a server for each address. Profiles end with ctx.
+func (s *Instance) newServers(ctx context.Context, l *Listeners) ([]boundServer, error) {
 	options := s.handlerOptions(ctx, l)
 	if l.certificates != nil {
 		l.certificates.observe = s.metrics.NoteTLS
 		s.metrics.NoteTLS(l.certificates.expires(), nil)
 	}
 	most := ConnectionsWithin(s.logger, s.options.Connections.MaxConnections, len(l.all()), s.options.Database.MaxConns)
-	doors := s.grpcDoors(ctx, options, l, most)
+	servers := s.grpcServers(ctx, options, l, most)
 	if l.admin == nil {
 		whole := handlers.New(options)
 		s.mountWforce(whole)
-		return append(doors, s.newDoor(whole, l.main, l, most)), s.mountConsole(whole)
+		return append(servers, s.newServer(whole, l.main, l, most)), s.mountConsole(whole)
 	}
 	calls, admin := handlers.NewSplit(options)
 	s.mountWforce(calls)
 	s.mountWforce(admin)
-	return append(doors, s.newDoor(calls, l.main, l, most), s.newDoor(admin, l.admin, l, most)), s.mountConsole(admin)
+	return append(servers, s.newServer(calls, l.main, l, most), s.newServer(admin, l.admin, l, most)), s.mountConsole(admin)
 }
 
-// mountWforce has api serve the door for mail servers.
+// mountWforce has api answer mail servers, too.
 func (s *Instance) mountWforce(api *handlers.API) {
-	api.Mount(wforce.Path, wforce.New(wforce.Options{API: api, Attempts: Hiding(s.store, s.keys)}))
+	api.Mount(wforce.Path, wforce.New(wforce.Options{API: api, Attempts: WithPseudonyms(s.store, s.keys)}))
 }
 
-// newDoor returns a server of api for one address and at most so many connections.
-func (s *Instance) newDoor(api http.Handler, listener net.Listener, l *Listeners, connections int) door {
+// newServer returns a server of api for one address and at most so many connections.
+func (s *Instance) newServer(api http.Handler, listener net.Listener, l *Listeners, connections int) boundServer {
 	api = s.traced(api)
 	server := wire.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -171,7 +171,7 @@ func (s *Instance) newDoor(api http.Handler, listener net.Listener, l *Listeners
 	if l.certificates != nil {
 		o.TLS = l.certificates.Config()
 	}
-	return door{server: server, listener: wire.NewListener(listener, o)}
+	return boundServer{server: server, listener: wire.NewListener(listener, o)}
 }
 
 // ConnectionsWithin returns how many connections each of so many addresses serves. The operating system's limit of open
@@ -193,12 +193,12 @@ func ConnectionsWithin(logger *slog.Logger, most, addresses, others int) int {
 	return room
 }
 
-// shutDown accepts no more connections on any of the doors, and waits until ctx ends for
+// shutDown accepts no more connections on any of the servers, and waits until ctx ends for
 // the requests in flight.
-func shutDown(ctx context.Context, doors []door, patience time.Duration) error {
-	faults := make([]error, len(doors))
+func shutDown(ctx context.Context, servers []boundServer, patience time.Duration) error {
+	faults := make([]error, len(servers))
 	var closing sync.WaitGroup
-	for i, d := range doors {
+	for i, d := range servers {
 		closing.Go(func() {
 			if err := d.server.Shutdown(ctx); err != nil {
 				faults[i] = fmt.Errorf("cut off requests that had not ended after %s: %w", patience, err)

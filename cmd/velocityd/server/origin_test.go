@@ -29,7 +29,7 @@ func TestEveryReaderOfAttemptsLearnsAddressOrigins(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	reader, ctx := Locating{Reader: m, Origins: origins}, t.Context()
+	reader, ctx := OriginReader{Reader: m, Origins: origins}, t.Context()
 	page, err := reader.History(ctx, service.HistoryQuery{Order: service.NewestFirst, Limit: 9})
 	if err != nil {
 		t.Fatal(err)

@@ -118,9 +118,9 @@ func (s *Instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) 
 	}
 }
 
-// HidingStore is the records of a database, with buckets that are named by clear keys everywhere. In zones with
+// PseudonymStore is the records of a database, with buckets that are named by clear keys everywhere. In zones with
 // key_form hmac it looks for their pseudonyms. Txns and overrides show the pseudonyms.
-type HidingStore struct {
+type PseudonymStore struct {
 	*records.Tables
 	*history.Reader
 	*totals.Book
@@ -130,30 +130,30 @@ type HidingStore struct {
 }
 
 // Explain says why an attempt was decided as it was.
-func (s HidingStore) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
+func (s PseudonymStore) Explain(ctx context.Context, txnID uint64) (explain.Explanation, error) {
 	return s.store.Explain(ctx, txnID)
 }
 
-// Hiding returns the records of a store, whose pseudonyms are made with keys.
-func Hiding(store *db.Store, keys *service.Keyring) HidingStore {
-	return HidingStore{store.Records, store.History, store.Totals, store.Outbox, store, keys}
+// WithPseudonyms returns the records of a store, whose pseudonyms are made with keys.
+func WithPseudonyms(store *db.Store, keys *service.Keyring) PseudonymStore {
+	return PseudonymStore{store.Records, store.History, store.Totals, store.Outbox, store, keys}
 }
 
 // ReportAll implements service.OutcomeStore.
-func (s HidingStore) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+func (s PseudonymStore) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
 	return s.store.ReportAll(ctx, reports)
 }
 
 // ZoneReport implements zonereport.Store.
-func (s HidingStore) ZoneReport(
+func (s PseudonymStore) ZoneReport(
 	ctx context.Context, zone service.Zone, query zonereport.Query,
 ) (zonereport.Report, error) {
 	return s.store.ZoneReport(ctx, zone, query)
 }
 
-// hidden returns the buckets under which a bucket is kept: itself, or its pseudonyms, that of
+// pseudonyms returns the buckets under which a bucket is kept: itself, or its pseudonyms, that of
 // the current key first. The bucket's key must be normalised.
-func (s HidingStore) hidden(ctx context.Context, bucket service.Bucket) ([]service.Bucket, error) {
+func (s PseudonymStore) pseudonyms(ctx context.Context, bucket service.Bucket) ([]service.Bucket, error) {
 	zone, err := s.Zone(ctx, bucket.ZoneID)
 	if err != nil {
 		return nil, err
@@ -166,10 +166,10 @@ func (s HidingStore) hidden(ctx context.Context, bucket service.Bucket) ([]servi
 
 // RecordedKeys returns the keys under which a bucket is recorded: its own, or its pseudonyms. The bucket's key must be
 // normalised. The errors are those of db.Store, and service.ErrNoKeys.
-func (s HidingStore) RecordedKeys(ctx context.Context, bucket service.Bucket) ([]string, error) {
-	hidden, err := s.hidden(ctx, bucket)
-	keys := make([]string, len(hidden))
-	for i, b := range hidden {
+func (s PseudonymStore) RecordedKeys(ctx context.Context, bucket service.Bucket) ([]string, error) {
+	buckets, err := s.pseudonyms(ctx, bucket)
+	keys := make([]string, len(buckets))
+	for i, b := range buckets {
 		keys[i] = b.Key
 	}
 	return keys, err
@@ -177,13 +177,13 @@ func (s HidingStore) RecordedKeys(ctx context.Context, bucket service.Bucket) ([
 
 // Peek returns the state that the next attempt in a bucket would meet. Of several pseudonyms it shows
 // the strictest, and its txns. The errors are those of db.Store, and service.ErrNoKeys.
-func (s HidingStore) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
-	hidden, err := s.hidden(ctx, bucket)
+func (s PseudonymStore) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+	buckets, err := s.pseudonyms(ctx, bucket)
 	if err != nil {
 		return service.Peek{}, err
 	}
 	var strictest service.Peek
-	for i, b := range hidden {
+	for i, b := range buckets {
 		peek, err := s.store.Peek(ctx, b)
 		if err != nil {
 			return service.Peek{}, err
@@ -211,12 +211,12 @@ func isStricter(peek, newer service.Peek) bool {
 // Release releases a bucket under each of its pseudonyms. The errors are those of db.Store, and
 // service.ErrNoKeys. If it is released under some of them only, the error wraps
 // service.ErrUndecided; to release it again is harmless.
-func (s HidingStore) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
-	hidden, err := s.hidden(ctx, bucket)
+func (s PseudonymStore) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+	buckets, err := s.pseudonyms(ctx, bucket)
 	if err != nil {
 		return err
 	}
-	for i, b := range hidden {
+	for i, b := range buckets {
 		err := s.store.Release(ctx, b, principal, reason)
 		switch {
 		case err != nil && i > 0:
@@ -231,15 +231,15 @@ func (s HidingStore) Release(ctx context.Context, bucket service.Bucket, princip
 // BucketTotals returns the totals of a bucket. Of several pseudonyms it shows the one with the most attempts: an
 // attempt has a txn under each secret key of its time, so the oldest of the present keys has all. The errors are those
 // of db.Store, and service.ErrNoKeys.
-func (s HidingStore) BucketTotals(
+func (s PseudonymStore) BucketTotals(
 	ctx context.Context, bucket service.Bucket, query service.TotalsQuery,
 ) (service.BucketTotals, error) {
-	hidden, err := s.hidden(ctx, bucket)
+	buckets, err := s.pseudonyms(ctx, bucket)
 	if err != nil {
 		return service.BucketTotals{}, err
 	}
 	var most service.BucketTotals
-	for i, b := range hidden {
+	for i, b := range buckets {
 		totals, err := s.Book.BucketTotals(ctx, b, query)
 		if err != nil {
 			return service.BucketTotals{}, err
@@ -255,8 +255,8 @@ func (s HidingStore) BucketTotals(
 // AddOverride creates an override. In a zone that keeps pseudonyms it is written under the current
 // key, and holds for all pseudonyms of the bucket. The errors are those of db.Store, and
 // service.ErrNoKeys.
-func (s HidingStore) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
-	o, err := s.hiddenOverride(ctx, o)
+func (s PseudonymStore) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+	o, err := s.pseudonymousOverride(ctx, o)
 	if err != nil {
 		return service.Override{}, err
 	}
@@ -265,7 +265,7 @@ func (s HidingStore) AddOverride(ctx context.Context, o service.Override, princi
 
 // ExtendOverride creates or changes an override: see db.Store. One under an older key comes under the current key if it
 // is changed.
-func (s HidingStore) ExtendOverride(
+func (s PseudonymStore) ExtendOverride(
 	ctx context.Context, o service.Override, principal string,
 ) (service.Override, error) {
 	o, other, err := s.currentOverride(ctx, o)
@@ -280,17 +280,17 @@ func (s HidingStore) ExtendOverride(
 
 // SetOverride replaces an override, which comes under the current key thereby. The errors are those
 // of AddOverride.
-func (s HidingStore) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
-	o, err := s.hiddenOverride(ctx, o)
+func (s PseudonymStore) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+	o, err := s.pseudonymousOverride(ctx, o)
 	if err != nil {
 		return service.Override{}, err
 	}
 	return s.Tables.SetOverride(ctx, o, principal)
 }
 
-// hiddenOverride returns the override with the pseudonym under which it is to be kept. The error
+// pseudonymousOverride returns the override with the pseudonym under which it is to be kept. The error
 // wraps service.ErrConflict if an older key's pseudonym has another override in force.
-func (s HidingStore) hiddenOverride(ctx context.Context, o service.Override) (service.Override, error) {
+func (s PseudonymStore) pseudonymousOverride(ctx context.Context, o service.Override) (service.Override, error) {
 	o, other, err := s.currentOverride(ctx, o)
 	if err == nil && other != nil && other.ID != o.ID {
 		err = fmt.Errorf("%w: the bucket has an override under an older key of pseudonyms", service.ErrConflict)
@@ -300,17 +300,17 @@ func (s HidingStore) hiddenOverride(ctx context.Context, o service.Override) (se
 
 // currentOverride returns the override with the pseudonym under which it is to be kept, and the override in force under
 // an older key's pseudonym, or nil.
-func (s HidingStore) currentOverride(
+func (s PseudonymStore) currentOverride(
 	ctx context.Context, o service.Override,
 ) (_ service.Override, older *service.Override, err error) {
 	if o.Key == "" {
 		return o, nil, nil
 	}
-	hidden, err := s.hidden(ctx, service.Bucket{ZoneID: o.ZoneID, Key: o.Key})
+	buckets, err := s.pseudonyms(ctx, service.Bucket{ZoneID: o.ZoneID, Key: o.Key})
 	if err != nil {
 		return o, nil, err
 	}
-	for _, b := range hidden[1:] {
+	for _, b := range buckets[1:] {
 		peek, err := s.store.Peek(ctx, b)
 		if err != nil {
 			return o, nil, err
@@ -319,6 +319,6 @@ func (s HidingStore) currentOverride(
 			older = peek.Override
 		}
 	}
-	o.Key = hidden[0].Key
+	o.Key = buckets[0].Key
 	return o, older, nil
 }

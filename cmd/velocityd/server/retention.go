@@ -23,17 +23,17 @@ const eventPause = 2 * time.Second
 // retain runs the tasks of retention that are due, until ctx ends.
 func (s *Instance) retain(ctx context.Context) {
 	_ = s.measureRetention(ctx) // a fault is told when the first task is due
-	s.takeTurns(ctx, s.store.RetentionRunner(), retentionPause, s.measureRetention)
+	s.runTasks(ctx, s.store.RetentionRunner(), retentionPause, s.measureRetention)
 }
 
 // makeEvents runs the tasks that make events, until ctx ends.
 func (s *Instance) makeEvents(ctx context.Context) {
-	s.takeTurns(ctx, s.store.EventRunner(), eventPause, func(context.Context) error { return nil })
+	s.runTasks(ctx, s.store.EventRunner(), eventPause, func(context.Context) error { return nil })
 }
 
 // sendEvents sends events to webhooks, until ctx ends.
 func (s *Instance) sendEvents(ctx context.Context) {
-	s.takeTurns(ctx, s.store.WebhookRunner(s.options.Courier), eventPause, s.measureWebhooks)
+	s.runTasks(ctx, s.store.WebhookRunner(s.options.SendEvent), eventPause, s.measureWebhooks)
 }
 
 // measureWebhooks sets the metrics of webhooks.
@@ -57,9 +57,9 @@ func (s *Instance) measureWebhooks(ctx context.Context) error {
 	return nil
 }
 
-// takeTurns has the tasks of a runner run that are due, until ctx ends, and calls then after each turn. One instance
+// runTasks has the tasks of a runner run that are due, until ctx ends, and calls then after each turn. One instance
 // among all runs them; the others find that they are not due.
-func (s *Instance) takeTurns(
+func (s *Instance) runTasks(
 	ctx context.Context, runner *retention.Runner, pause time.Duration, then func(context.Context) error,
 ) {
 	var away noted[string]

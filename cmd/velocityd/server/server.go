@@ -44,8 +44,8 @@ type Options struct {
 	KeyFolder string           // from which Keys were read, and are read again; "" if there is none
 
 	Retention bool // the instance takes part in the work of retention, and sends events to webhooks
-	// Courier sends events to webhooks; nil sends none.
-	Courier webhook.Send
+	// SendEvent sends an event to a webhook; nil: none is sent.
+	SendEvent webhook.Send
 
 	Gates *GateFile // nil: there are no named gates
 

@@ -21,14 +21,14 @@ func (s *Instance) noteEvent(event session.Event) {
 	switch event {
 	case session.LockWaitTimeout:
 		s.metrics.CountLockWaitTimeout()
-		s.checks.Hear()
+		s.checks.NoteResponse()
 	case session.Deadlock:
 		s.metrics.CountDeadlock()
-		s.checks.Hear()
+		s.checks.NoteResponse()
 	case session.Retry:
 		s.metrics.CountRetry()
 	case session.OtherDatabase:
-		if now := time.Now().Unix(); s.toldOfOther.Swap(now) != now {
+		if now := time.Now().Unix(); s.otherLoggedAt.Swap(now) != now {
 			s.logger.LogAttrs(context.Background(), slog.LevelError, "an address of the database leads to another database "+
 				"than the one that this service has used since its start, and is not used: each of the two would admit the rate")
 		}

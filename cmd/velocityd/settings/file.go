@@ -20,16 +20,16 @@ type setting struct {
 	isUsed bool // neither a flag nor a variable wins over it
 }
 
-// settingsFile is a file of settings, in the order of its lines.
-type settingsFile struct {
+// file is a file of settings, in the order of its lines.
+type file struct {
 	path     string
 	settings []setting
 }
 
-// decodeSettings reads names with values, as YAML: a value is a scalar or a list of scalars, and is not empty. A file
-// of comments alone has no settings. decodeSettings knows no setting. Its errors name path and line and say what to do.
-func decodeSettings(path string, text []byte) (*settingsFile, error) {
-	f := &settingsFile{path: path}
+// decode reads names with values, as YAML: a value is a scalar or a list of scalars, and is not empty. A file
+// of comments alone has no settings. decode knows no setting. Its errors name path and line and say what to do.
+func decode(path string, text []byte) (*file, error) {
+	f := &file{path: path}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var document yaml.Node
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
@@ -58,18 +58,18 @@ func decodeSettings(path string, text []byte) (*settingsFile, error) {
 }
 
 // noYAML returns the error of a text that is no YAML. The parser's own names the line, if it knows it.
-func (f *settingsFile) noYAML(err error) error {
+func (f *file) noYAML(err error) error {
 	return fmt.Errorf("%s is no YAML: %s: write one setting a line, such as 'listen: 127.0.0.1:8080'", f.path,
 		strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
 // fault returns an error of a line.
-func (f *settingsFile) fault(line int, format string, args ...any) error {
+func (f *file) fault(line int, format string, args ...any) error {
 	return fmt.Errorf("%s line %d: %w", f.path, line, fmt.Errorf(format, args...))
 }
 
 // add reads one setting.
-func (f *settingsFile) add(name, value *yaml.Node) error {
+func (f *file) add(name, value *yaml.Node) error {
 	s := setting{name: name.Value, line: name.Line, isList: value.Kind == yaml.SequenceNode}
 	if name.Kind != yaml.ScalarNode || name.Value == "" {
 		return f.fault(name.Line, "a setting needs a name, such as listen")

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// FuzzDecodeSettings holds the decoder to its promise: no panic, an error with the path, or settings with names and
+// FuzzDecode holds the decoder to its promise: no panic, an error with the path, or settings with names and
 // values that are not empty.
-func FuzzDecodeSettings(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	for _, text := range []string{
 		"", "listen: x", "a: [b, c]\n# d\ne: 'f'", "a: &b c\nd: *b", "<<: {a: b}", "a: |\n b", "- a", "a: b\n---\nc: d",
 		"? a\n: b", "%YAML 9\n", "a: !!binary eA==", "\xff\xfe", "a: \x00",
@@ -15,7 +15,7 @@ func FuzzDecodeSettings(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		file, err := decodeSettings("the file", text)
+		file, err := decode("the file", text)
 		if err != nil {
 			if !strings.HasPrefix(err.Error(), "the file ") {
 				t.Errorf("the error does not begin with the path: %v", err)

@@ -20,7 +20,7 @@ import (
 // FileFlag names the file of settings.
 type FileFlag struct {
 	Config string `name:"config" env:"VELOCITY_CONFIG" placeholder:"FILE" help:"File of settings in YAML, one a line, such as 'listen: 0.0.0.0:8080': the names are those of the flags below. A flag wins over its variable, and a variable over the file."`
-	file   *settingsFile
+	file   *file
 }
 
 // BeforeResolve implements kong's hook that is called when the command line has been read. It reads the file, and
@@ -37,7 +37,7 @@ func (f *FileFlag) BeforeResolve(command *kong.Context, p *shell.Process) error 
 	if path == "" {
 		return nil
 	}
-	file, err := readSettings(path)
+	file, err := readFile(path)
 	if err != nil {
 		return fmt.Errorf("--config (VELOCITY_CONFIG): %w", err)
 	}
@@ -45,22 +45,22 @@ func (f *FileFlag) BeforeResolve(command *kong.Context, p *shell.Process) error 
 		return err
 	}
 	f.file = file
-	command.AddResolver(settingsResolver{file: file, lookupEnv: p.LookupEnv})
+	command.AddResolver(resolver{file: file, lookupEnv: p.LookupEnv})
 	return nil
 }
 
-// readSettings reads a file of settings. Nobody but root and the user who runs the program may be able to write it.
-func readSettings(path string) (*settingsFile, error) {
+// readFile reads a file of settings. Nobody but root and the user who runs the program may be able to write it.
+func readFile(path string) (*file, error) {
 	text, err := files.Read(path, files.ShortLimit)
 	if err != nil {
 		return nil, err
 	}
-	return decodeSettings(path, text)
+	return decode(path, text)
 }
 
 // check returns an error unless each setting is one of the flags and has a value that the flag takes. It does not
 // look at values together: validate does.
-func (f *settingsFile) check(flags []*kong.Flag) error {
+func (f *file) check(flags []*kong.Flag) error {
 	byName := map[string]*kong.Flag{}
 	for _, flag := range flags {
 		if len(flag.Envs) > 0 && flag.Name != "config" && flag.Name != "dsn" {
@@ -88,7 +88,7 @@ func (f *settingsFile) check(flags []*kong.Flag) error {
 }
 
 // unknown returns the error of a setting that is none of the flags.
-func (f *settingsFile) unknown(s setting, flags map[string]*kong.Flag) error {
+func (f *file) unknown(s setting, flags map[string]*kong.Flag) error {
 	switch s.name {
 	case "dsn":
 		return f.fault(s.line, "a DSN holds a password and does not belong here: write it to a file that only root can "+
@@ -109,18 +109,18 @@ func nearest(name string, flags map[string]*kong.Flag) string {
 	return spelling.Nearest(strings.TrimPrefix(wanted, "velocity-"), slices.Sorted(maps.Keys(flags)))
 }
 
-// settingsResolver lets kong take values from a file.
-type settingsResolver struct {
-	file      *settingsFile
+// resolver lets kong take values from a file.
+type resolver struct {
+	file      *file
 	lookupEnv func(string) (string, bool)
 }
 
 // Validate implements kong.Resolver. The file has been checked already.
-func (settingsResolver) Validate(*kong.Application) error { return nil }
+func (resolver) Validate(*kong.Application) error { return nil }
 
 // Resolve implements kong.Resolver. It returns nil where the environment has a value, because kong asks it last. A DSN
 // in the environment wins over dsn-file as well.
-func (r settingsResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+func (r resolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	variables := flag.Envs
 	if flag.Name == "dsn-file" {
 		variables = append([]string{"VELOCITY_DSN"}, variables...)

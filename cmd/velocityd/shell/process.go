@@ -16,13 +16,13 @@ import (
 
 // Process is the part of the operating system's process that a command may use.
 type Process struct {
-	LookupEnv func(string) (string, bool)
-	Environ   []string // the variables, as os.Environ has them
-	Strays    []string // names of variables that look like the program's and have no effect
-	Stdin     io.Reader
-	Stdout    io.Writer
-	Stderr    io.Writer
-	Version   string // of the program
+	LookupEnv        func(string) (string, bool)
+	Environ          []string // the variables, as os.Environ has them
+	UnknownVariables []string // names of variables that look like the program's and have no effect
+	Stdin            io.Reader
+	Stdout           io.Writer
+	Stderr           io.Writer
+	Version          string // of the program
 	// Principal is the name of the user who runs the program, for zone_audit.
 	Principal string
 	// Logger is set by a command that writes its log as JSON. Then the error that the
@@ -44,8 +44,8 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Lost returns the error of an output that did not arrive. A reader that has gone needs none.
-func (o *Output) Lost() error {
+// WriteError returns the error of an output that did not arrive. A reader that has gone needs none.
+func (o *Output) WriteError() error {
 	if o.Err == nil || errors.Is(o.Err, syscall.EPIPE) {
 		return nil
 	}

@@ -27,9 +27,9 @@ import (
 
 // Command is token with its commands.
 type Command struct {
-	Create tokenCreateCmd `cmd:"" help:"Make a token, or register a client certificate."`
-	List   tokenListCmd   `cmd:"" help:"List tokens and client certificates, with scopes and last use."`
-	Revoke tokenRevokeCmd `cmd:"" help:"End a token or client certificate for good."`
+	Create createCmd `cmd:"" help:"Make a token, or register a client certificate."`
+	List   listCmd   `cmd:"" help:"List tokens and client certificates, with scopes and last use."`
+	Revoke revokeCmd `cmd:"" help:"End a token or client certificate for good."`
 }
 
 func (Command) Help() string {
@@ -44,7 +44,7 @@ Example:
   velocityd token create auth-server --scope check,report >token`
 }
 
-type tokenCreateCmd struct {
+type createCmd struct {
 	Name              string         `arg:"" help:"Name of the caller, such as auth-server: a letter, and then letters, digits or any of - . _ @"`
 	Scope             []access.Scope `env:"-" required:"" xor:"scopes" sep:"," enum:"check,report,peek,release,zones,overrides,history,metrics,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, metrics, or admin, which is everything. Several are separated by commas."`
 	Preset            access.Preset  `env:"-" required:"" xor:"scopes" enum:"analyst,helpdesk,dba,admin" placeholder:"PRESET" help:"The scopes of a kind of person, in place of --scope: analyst (peek, history, metrics), helpdesk (the same and release), dba (the same, zones and overrides), or admin. With --zone, without metrics."`
@@ -57,7 +57,7 @@ type tokenCreateCmd struct {
 	ask.DatabaseFlags `embed:""`
 }
 
-func (tokenCreateCmd) Help() string {
+func (createCmd) Help() string {
 	return `The token is printed once, alone on standard output. The database keeps its SHA-256 only: a token that is
 lost must be replaced.
 
@@ -80,7 +80,7 @@ Examples:
 
 // Run makes the credential. A token is printed to stdout, and what is kept of it to
 // stderr.
-func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *createCmd) Run(ctx context.Context, p *shell.Process) error {
 	scopes := append(distinct(c.Scope), c.Preset.Scopes(c.Zone)...)
 	caller := access.Caller{Name: c.Name, Scopes: scopes, Zones: distinct(c.Zone)}
 	token := access.NewToken()
@@ -157,7 +157,7 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // keepInSecret writes a token into the Secret, unless it holds one, and returns the one that it holds then.
-func (c *tokenCreateCmd) keepInSecret(
+func (c *createCmd) keepInSecret(
 	ctx context.Context, p *shell.Process, token access.Token, subject string,
 ) (access.Token, error) {
 	if subject != "" || c.Out != "" {
@@ -171,7 +171,7 @@ func (c *tokenCreateCmd) keepInSecret(
 }
 
 // isKnown says, to the user too, that the token of the Secret was made before. It may have been revoked since.
-func (c *tokenCreateCmd) isKnown(
+func (c *createCmd) isKnown(
 	ctx context.Context, p *shell.Process, store *db.Store, wanted access.Credential,
 ) (bool, error) {
 	if c.OutSecret == "" {
@@ -200,7 +200,7 @@ func stageToken(path string, token access.Token) (name string, err error) {
 }
 
 // subject returns the subject of the certificates by which the caller is to be known, or "".
-func (c *tokenCreateCmd) subject() (string, error) {
+func (c *createCmd) subject() (string, error) {
 	if c.ClientCert == "" {
 		return c.ClientSubject, nil
 	}
@@ -244,13 +244,13 @@ func distinct[T access.Scope | int64](list []T) []T {
 	return slices.Compact(sorted)
 }
 
-type tokenListCmd struct {
+type listCmd struct {
 	All               bool `env:"-" help:"List revoked and expired ones, too."`
 	ask.DatabaseFlags `embed:""`
 }
 
 // Run prints the credentials that hold, or all.
-func (c *tokenListCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *listCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -271,7 +271,7 @@ func (c *tokenListCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-type tokenRevokeCmd struct {
+type revokeCmd struct {
 	Token             string `arg:"" name:"id-or-name" help:"Its id, as token list shows it, or the name, if one token has it."`
 	All               bool   `env:"-" help:"Revoke all live tokens of the name."`
 	shell.YesFlag     `embed:""`
@@ -279,7 +279,7 @@ type tokenRevokeCmd struct {
 	shell.ReasonFlag  `embed:""`
 }
 
-func (tokenRevokeCmd) Help() string {
+func (revokeCmd) Help() string {
 	return `Asks before it ends the last live token of a name: the caller is then refused within five seconds.
 
 Example:
@@ -288,7 +288,7 @@ Example:
 }
 
 // Run revokes the credential, or all of a name, and prints them.
-func (c *tokenRevokeCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *revokeCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -323,7 +323,7 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // find returns the ids of the credentials that are named. A number is an id: no name
 // begins with a digit.
-func (c *tokenRevokeCmd) find(live []access.Credential) ([]uint64, error) {
+func (c *revokeCmd) find(live []access.Credential) ([]uint64, error) {
 	if id, err := strconv.ParseUint(c.Token, 10, 64); err == nil {
 		return []uint64{id}, nil
 	}

@@ -13,11 +13,12 @@ import (
 
 // Command is txn with its commands.
 type Command struct {
-	List    txnListCmd    `cmd:"" help:"List recorded attempts, the newest first."`
-	Show    txnShowCmd    `cmd:"" help:"Show one recorded attempt."`
-	Explain txnExplainCmd `cmd:"" help:"Say why an attempt was decided as it was."`
-	Follow  txnFollowCmd  `cmd:"" help:"Show attempts as they are recorded, until Ctrl-C."`
-	Export  txnExportCmd  `cmd:"" help:"Write all attempts that are asked for, as JSON lines or CSV, the oldest first."`
+	List    listCmd    `cmd:"" help:"List recorded attempts, the newest first."`
+	Checks  checksCmd  `cmd:"" help:"List recorded checks with all their keys, the newest first."`
+	Show    showCmd    `cmd:"" help:"Show one recorded attempt."`
+	Explain explainCmd `cmd:"" help:"Say why an attempt was decided as it was."`
+	Follow  followCmd  `cmd:"" help:"Show attempts as they are recorded, until Ctrl-C."`
+	Export  exportCmd  `cmd:"" help:"Write all attempts that are asked for, as JSON lines or CSV, the oldest first."`
 }
 
 func (Command) Help() string {
@@ -59,7 +60,7 @@ func checkedQuery(filter Filter, interval Interval, order service.HistoryOrder) 
 	return query, nil
 }
 
-type txnListCmd struct {
+type listCmd struct {
 	Filter           `embed:""`
 	Interval         `embed:""`
 	Order            service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
@@ -69,13 +70,13 @@ type txnListCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-func (txnListCmd) Help() string {
+func (listCmd) Help() string {
 	return `If there may be more, a line on standard error says how to go on. --order asc ends five seconds before now,
 because attempts are committed a little after their instant.`
 }
 
 // Run lists the txns.
-func (c *txnListCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *listCmd) Run(ctx context.Context, p *shell.Process) error {
 	query, err := checkedQuery(c.Filter, c.Interval, c.Order)
 	if err != nil {
 		return err
@@ -111,14 +112,14 @@ func (c *txnListCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-type txnShowCmd struct {
+type showCmd struct {
 	ID               uint64 `arg:"" help:"The txn's id."`
 	outputFlag       `embed:""`
 	ask.LocatedFlags `embed:""`
 }
 
-// Run shows the
-func (c *txnShowCmd) Run(ctx context.Context, p *shell.Process) error {
+// Run shows the txn.
+func (c *showCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -131,13 +132,13 @@ func (c *txnShowCmd) Run(ctx context.Context, p *shell.Process) error {
 	return c.writer(p, store).Write(found)
 }
 
-type txnExplainCmd struct {
+type explainCmd struct {
 	ID               uint64 `arg:"" help:"The txn's id."`
 	JSON             bool   `name:"json" env:"VELOCITY_JSON" help:"Print the explanation as the HTTP interface gives it."`
 	ask.LocatedFlags `embed:""`
 }
 
-func (txnExplainCmd) Help() string {
+func (explainCmd) Help() string {
 	return `Decides the attempt again, by the rows that counted and by the zone, the overrides and the lockout as they
 were, and says in a sentence why it was decided so. Rows follow that counted, with whether their places were given
 back since. It also says which parts are not known any more. It records nothing and waits for no lock.
@@ -147,8 +148,8 @@ Example:
   velocityd txn explain 981`
 }
 
-// Run explains the
-func (c *txnExplainCmd) Run(ctx context.Context, p *shell.Process) error {
+// Run explains the decision.
+func (c *explainCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -164,20 +165,20 @@ func (c *txnExplainCmd) Run(ctx context.Context, p *shell.Process) error {
 	return WriteExplanation(p.Stdout, found, shell.Printable)
 }
 
-type txnFollowCmd struct {
+type followCmd struct {
 	Filter           `embed:""`
 	After            uint64 `env:"-" placeholder:"ID" help:"Begin behind this txn, in place of now."`
 	outputFlag       `embed:""`
 	ask.LocatedFlags `embed:""`
 }
 
-func (txnFollowCmd) Help() string {
+func (followCmd) Help() string {
 	return `Attempts come five to seven seconds after they were made, so the outcome of most is not known yet. With
 --url, it goes on by itself when the connection breaks off; without, it ends when the database is away.`
 }
 
 // Run follows until the context ends.
-func (c *txnFollowCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *followCmd) Run(ctx context.Context, p *shell.Process) error {
 	query, err := checkedQuery(c.Filter, Interval{}, service.OldestFirst)
 	if err != nil {
 		return err
@@ -203,21 +204,21 @@ func (c *txnFollowCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-type txnExportCmd struct {
+type exportCmd struct {
 	Filter           `embed:""`
 	Interval         `embed:""`
 	Output           Output `env:"-" enum:"json,csv" default:"json" help:"Form of the txns: json (a line for each) or csv."`
 	ask.LocatedFlags `embed:""`
 }
 
-func (txnExportCmd) Help() string {
+func (exportCmd) Help() string {
 	return `It holds a thousand txns in memory, however many there are, and ends five seconds before now. zone_audit
 records who exports which txns. If the exit code is not 0, the output is not whole. Where standard error is a
 terminal, it shows how far the export is.`
 }
 
 // Run writes all txns.
-func (c *txnExportCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *exportCmd) Run(ctx context.Context, p *shell.Process) error {
 	query, err := checkedQuery(c.Filter, c.Interval, service.OldestFirst)
 	if err != nil {
 		return err

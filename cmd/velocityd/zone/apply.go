@@ -17,14 +17,14 @@ import (
 // mostZoneBytes is the longest file of zones that is read.
 const mostZoneBytes = 64 << 20
 
-type zoneApplyCmd struct {
+type applyCmd struct {
 	File             string `arg:"" help:"YAML or JSON, as 'velocityd zone show' prints it."`
 	shell.YesFlag    `embed:""`
 	ask.Flags        `embed:""`
 	shell.ReasonFlag `embed:""`
 }
 
-func (zoneApplyCmd) Help() string {
+func (applyCmd) Help() string {
 	return `Shows first how the zones of the file differ from those that are there, and asks. A setting that the file
 leaves out has its default. Zones that the file does not name stay as they are.
 
@@ -39,7 +39,7 @@ Example:
 }
 
 // Run shows the changes, asks, and makes them.
-func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *applyCmd) Run(ctx context.Context, p *shell.Process) error {
 	text, err := shell.ReadFile(c.File, mostZoneBytes)
 	if err != nil {
 		return shell.UsageError{Err: err}
@@ -67,7 +67,7 @@ func (c *zoneApplyCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	for _, change := range changes {
 		change.print(p.Stdout)
-		printOdd(p.Stderr, lint.Brought(time.Now(), change.now, change.wanted))
+		printFindings(p.Stderr, lint.Brought(time.Now(), change.now, change.wanted))
 	}
 	if err := c.Confirm(ctx, p, "Write "+shell.Counted(len(changes), "zone")+"?"); err != nil {
 		return err

@@ -13,13 +13,13 @@ import (
 	"velocityd/service/lint"
 )
 
-type zoneLintCmd struct {
+type lintCmd struct {
 	IDs       []int64 `arg:"" optional:"" name:"id" help:"Zones to look at. Without it, all zones."`
 	JSON      bool    `name:"json" env:"VELOCITY_JSON" help:"Print the findings as JSON."`
 	ask.Flags `embed:""`
 }
 
-func (zoneLintCmd) Help() string {
+func (lintCmd) Help() string {
 	return `Prints a line for each setting that is allowed but probably not meant, because it voids the limit or does
 nothing, by itself or with another one. Examples are a rate that no bucket can reach, reset_on_success in a zone of
 addresses, settings of lockouts where lockout is 0, a description of user names or addresses where keys are opaque, a
@@ -35,7 +35,7 @@ Example:
 }
 
 // Run prints the findings about the zones.
-func (c *zoneLintCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *lintCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // findings returns what is unusual about zones. Without any of them every check is refused.
-func (c *zoneLintCmd) findings(ctx context.Context, store ask.Endpoint, zones []service.Zone) ([]lint.Finding, error) {
+func (c *lintCmd) findings(ctx context.Context, store ask.Endpoint, zones []service.Zone) ([]lint.Finding, error) {
 	if len(zones) == 0 {
 		return []lint.Finding{{Field: "zones", Text: "there are none, so every check is answered with 404; " +
 			"'velocityd zone set' makes one, and 'velocityd zone restore' brings deleted ones back"}}, nil
@@ -75,23 +75,23 @@ func (c *zoneLintCmd) findings(ctx context.Context, store ask.Endpoint, zones []
 	return findings, nil
 }
 
-// foundJSON is a finding as JSON.
-type foundJSON struct {
+// findingJSON is a finding as JSON.
+type findingJSON struct {
 	ZoneID     int64  `json:"zone_id,omitzero"`
 	OverrideID uint64 `json:"override_id,string,omitzero"`
 	Field      string `json:"field"`
 	Text       string `json:"text"`
 }
 
-func (c *zoneLintCmd) print(w io.Writer, zones int, findings []lint.Finding) error {
+func (c *lintCmd) print(w io.Writer, zones int, findings []lint.Finding) error {
 	if c.JSON {
-		list := make([]foundJSON, len(findings))
+		list := make([]findingJSON, len(findings))
 		for i, f := range findings {
-			list[i] = foundJSON{ZoneID: f.ZoneID, OverrideID: f.OverrideID, Field: f.Field, Text: f.Text}
+			list[i] = findingJSON{ZoneID: f.ZoneID, OverrideID: f.OverrideID, Field: f.Field, Text: f.Text}
 		}
 		return json.NewEncoder(w).Encode(struct {
-			Zones    int         `json:"zones"`
-			Findings []foundJSON `json:"findings"`
+			Zones    int           `json:"zones"`
+			Findings []findingJSON `json:"findings"`
 		}{zones, list})
 	}
 	for _, finding := range findings {

@@ -229,7 +229,7 @@ func (c *overrideSetCmd) override(ctx context.Context, p *shell.Process, store a
 	if err := o.Validate(); err != nil {
 		return o, shell.UsageError{Err: err}
 	}
-	return o, confirmOdd(ctx, p, c.YesFlag, lint.OfOverride(time.Now(), zone, o))
+	return o, confirmFindings(ctx, p, c.YesFlag, lint.OfOverride(time.Now(), zone, o))
 }
 
 // engineTime returns the time of the database, whose clock decides when an override

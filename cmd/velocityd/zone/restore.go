@@ -21,14 +21,14 @@ import (
 // mostListedChanges is how many lines zone restore lists.
 const mostListedChanges = 30
 
-type zoneRestoreCmd struct {
+type restoreCmd struct {
 	Change            uint64 `arg:"" optional:"" name:"audit-id" help:"Id of the change in zone_audit. Without it, the newest changes are listed."`
 	shell.YesFlag     `embed:""`
 	ask.DatabaseFlags `embed:""`
 	shell.ReasonFlag  `embed:""`
 }
 
-func (zoneRestoreCmd) Help() string {
+func (restoreCmd) Help() string {
 	return `The zone of the change gets the settings that it had before the change, whatever has happened to it since. Of
 its overrides, those come back that have been deleted since. Overrides that were made since stay, also where another
 one was deleted. The command shows first what it is about to do, and asks.
@@ -43,7 +43,7 @@ Example:
 }
 
 // Run shows what is to be restored, asks, and restores it; or lists changes.
-func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *restoreCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -66,14 +66,14 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
 	}
 	if !zone.isNone() {
 		zone.print(p.Stdout)
-		printOdd(p.Stderr, lint.Brought(time.Now(), zone.now, zone.wanted))
+		printFindings(p.Stderr, lint.Brought(time.Now(), zone.now, zone.wanted))
 	}
 	if len(overrides) > 0 {
 		fmt.Fprintln(p.Stdout, "overrides that come back:")
 		printOverrides(p.Stdout, time.Now(), overrides)
 	}
 	for _, o := range overrides {
-		printOdd(p.Stderr, lint.OfOverride(time.Now(), zone.wanted, o))
+		printFindings(p.Stderr, lint.OfOverride(time.Now(), zone.wanted, o))
 	}
 	if err := c.Confirm(ctx, p, fmt.Sprintf("Restore zone %d?", zone.wanted.ID)); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *shell.Process) error {
 }
 
 // plan returns what the zone is to become, and the overrides that are to come back.
-func (c *zoneRestoreCmd) plan(
+func (c *restoreCmd) plan(
 	ctx context.Context, store *db.Store,
 ) (zone zoneChange, overrides []service.Override, err error) {
 	id, edits, err := store.Records.EditsSince(ctx, c.Change)
@@ -136,7 +136,7 @@ func restore(
 	ctx context.Context, p *shell.Process, store *db.Store, zone zoneChange, overrides []service.Override,
 ) error {
 	if !zone.isNone() {
-		if err := putZones(ctx, p, server.Hiding(store, nil), []zoneChange{zone}); err != nil {
+		if err := putZones(ctx, p, server.WithPseudonyms(store, nil), []zoneChange{zone}); err != nil {
 			return err
 		}
 	}

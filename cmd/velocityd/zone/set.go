@@ -16,25 +16,25 @@ import (
 	"velocityd/service/lint"
 )
 
-// zoneFlags are a pointer to a struct with a flag for each setting, in the order of service.Settings. A flag that is
+// settingFlags are a pointer to a struct with a flag for each setting, in the order of service.Settings. A flag that is
 // not named is nil.
-type zoneFlags struct{ reflect.Value }
+type settingFlags struct{ reflect.Value }
 
-// newZoneFlags returns flags of which none is named.
-func newZoneFlags() zoneFlags {
+// newSettingFlags returns flags of which none is named.
+func newSettingFlags() settingFlags {
 	fields := make([]reflect.StructField, len(service.Settings))
 	for i, s := range service.Settings {
 		kind := reflect.TypeOf(s.At(new(service.Zone)))
 		if s.Kind() == service.KindLength {
 			kind = reflect.TypeFor[*shell.Duration]()
 		}
-		fields[i] = reflect.StructField{Name: fmt.Sprint("Setting", i), Type: kind, Tag: zoneFlagTag(s)}
+		fields[i] = reflect.StructField{Name: fmt.Sprint("Setting", i), Type: kind, Tag: flagTag(s)}
 	}
-	return zoneFlags{reflect.New(reflect.StructOf(fields))}
+	return settingFlags{reflect.New(reflect.StructOf(fields))}
 }
 
-// zoneFlagTag describes the flag of a setting to kong.
-func zoneFlagTag(s service.Setting) reflect.StructTag {
+// flagTag describes the flag of a setting to kong.
+func flagTag(s service.Setting) reflect.StructTag {
 	help := strings.ReplaceAll(s.Sentence(), "`", "")
 	if s.Otherwise != "" && !s.Required {
 		help += " 0: " + s.Otherwise + "."
@@ -56,14 +56,14 @@ func zoneFlagTag(s service.Setting) reflect.StructTag {
 }
 
 // named returns the value of the flag of a setting, or nothing valid if the command line does not name it.
-func (f zoneFlags) named(name string) reflect.Value {
+func (f settingFlags) named(name string) reflect.Value {
 	i := slices.IndexFunc(service.Settings, func(s service.Setting) bool { return s.Name == name })
 	return f.Elem().Field(i).Elem()
 }
 
 // validate returns a shell.UsageError if no flag is named, and for zero values, which package service would take for
 // "the default".
-func (f zoneFlags) validate() error {
+func (f settingFlags) validate() error {
 	if f.Elem().IsZero() {
 		return shell.Usagef("nothing to set: name a setting, such as --rate, --window or --description")
 	}
@@ -76,7 +76,7 @@ func (f zoneFlags) validate() error {
 }
 
 // apply returns zone with the settings that the command line names.
-func (f zoneFlags) apply(zone service.Zone) service.Zone {
+func (f settingFlags) apply(zone service.Zone) service.Zone {
 	if zone.ReserveTTL == zone.Window {
 		zone.ReserveTTL = 0 // means the window, also after that has changed
 	}
@@ -92,15 +92,15 @@ func (f zoneFlags) apply(zone service.Zone) service.Zone {
 	return zone
 }
 
-type zoneSetCmd struct {
+type setCmd struct {
 	ID               int64 `arg:"" help:"The zone's id."`
-	Settings         any   `embed:""` // of zoneFlags, which Command.MakeFlags sets
+	Settings         any   `embed:""` // of settingFlags, which Command.MakeFlags sets
 	shell.YesFlag    `embed:""`
 	ask.Flags        `embed:""`
 	shell.ReasonFlag `embed:""`
 }
 
-func (zoneSetCmd) Help() string {
+func (setCmd) Help() string {
 	return `A new zone needs --rate, and --window or --period; the other settings have defaults. In a zone that exists,
 settings that are not named stay as they are, and an edit that another program makes at the same time is not lost. If
 new settings are probably not meant, such as a rate of 0, it says so, and asks on a terminal before it saves them. A
@@ -114,10 +114,10 @@ Examples:
   velocityd zone set 4 --rate 100000 --period month --description 'quota per account'`
 }
 
-func (c *zoneSetCmd) flags() zoneFlags { return zoneFlags{reflect.ValueOf(c.Settings)} }
+func (c *setCmd) flags() settingFlags { return settingFlags{reflect.ValueOf(c.Settings)} }
 
 // Run creates or changes the zone.
-func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *setCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.ID < 1 {
 		return shell.Usagef("id must be 1 or more")
 	}
@@ -144,7 +144,7 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *shell.Process) error {
 
 // edit reads the zone and writes it with the named settings, unless a person is asked and says no. The error wraps
 // service.ErrPrecondition if the zone was changed in between.
-func (c *zoneSetCmd) edit(ctx context.Context, p *shell.Process, store ask.Endpoint) (service.Zone, error) {
+func (c *setCmd) edit(ctx context.Context, p *shell.Process, store ask.Endpoint) (service.Zone, error) {
 	now, err := store.Zone(ctx, c.ID)
 	flags, zone, match := c.flags(), now, service.Match{Revision: now.Revision}
 	switch {
@@ -160,7 +160,7 @@ func (c *zoneSetCmd) edit(ctx context.Context, p *shell.Process, store ask.Endpo
 	if err := zone.Validate(); err != nil {
 		return zone, shell.UsageError{Err: err}
 	}
-	if err := confirmOdd(ctx, p, c.YesFlag, lint.Brought(time.Now(), now, zone)); err != nil {
+	if err := confirmFindings(ctx, p, c.YesFlag, lint.Brought(time.Now(), now, zone)); err != nil {
 		return zone, err
 	}
 	return store.PutZone(ctx, zone, match, p.Principal)

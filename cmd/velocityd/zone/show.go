@@ -8,13 +8,13 @@ import (
 	"velocityd/cmd/velocityd/shell"
 )
 
-type zoneShowCmd struct {
+type showCmd struct {
 	IDs       []int64 `arg:"" optional:"" name:"id" help:"Zones to show. Without it, all zones."`
 	JSON      bool    `name:"json" env:"VELOCITY_JSON" help:"Print JSON, as GET /v1/zones answers."`
 	ask.Flags `embed:""`
 }
 
-func (zoneShowCmd) Help() string {
+func (showCmd) Help() string {
 	return `Prints YAML, or JSON with --json. 'velocityd zone apply' reads both.
 
 Example:
@@ -23,7 +23,7 @@ Example:
 }
 
 // Run prints the zones with all their settings.
-func (c *zoneShowCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *showCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err

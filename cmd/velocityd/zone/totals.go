@@ -28,14 +28,14 @@ func (f TotalsFlags) Query() service.TotalsQuery {
 	return q
 }
 
-type zoneTotalsCmd struct {
+type totalsCmd struct {
 	ID          int64 `arg:"" help:"The zone's id."`
 	TotalsFlags `embed:""`
 	JSON        bool `name:"json" env:"VELOCITY_JSON" help:"Print the totals as the HTTP interface gives them."`
 	ask.Flags   `embed:""`
 }
 
-func (zoneTotalsCmd) Help() string {
+func (totalsCmd) Help() string {
 	return `An attempt is counted once in each bucket that it names. Attempts of now are counted, too. A span is final
 when it was counted for the second time, with the outcomes that came late. Final hours say how many buckets were asked
 for. The numbers outlive the txns.
@@ -46,7 +46,7 @@ Example:
 }
 
 // Run prints the totals of the zone.
-func (c *zoneTotalsCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *totalsCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err

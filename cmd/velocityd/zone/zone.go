@@ -18,18 +18,18 @@ import (
 
 // Command is zone with its commands.
 type Command struct {
-	List    zoneListCmd    `cmd:"" help:"List all zones."`
-	Show    zoneShowCmd    `cmd:"" help:"Print zones with their settings, for a file."`
-	Set     zoneSetCmd     `cmd:"" help:"Create or change a zone. It takes effect at the next check."`
-	Apply   zoneApplyCmd   `cmd:"" help:"Make zones what a file says, after a look at the differences."`
-	Delete  zoneDeleteCmd  `cmd:"" help:"Remove a zone and its overrides. Checks in it are answered with not found."`
-	Restore zoneRestoreCmd `cmd:"" help:"Make a zone what it was before a change that zone_audit has; also after a deletion."`
-	Totals  zoneTotalsCmd  `cmd:"" help:"Print how many attempts a zone had, by hour, day or month."`
-	Lint    zoneLintCmd    `cmd:"" help:"Look for settings that are probably not meant."`
+	List    listCmd    `cmd:"" help:"List all zones."`
+	Show    showCmd    `cmd:"" help:"Print zones with their settings, for a file."`
+	Set     setCmd     `cmd:"" help:"Create or change a zone. It takes effect at the next check."`
+	Apply   applyCmd   `cmd:"" help:"Make zones what a file says, after a look at the differences."`
+	Delete  deleteCmd  `cmd:"" help:"Remove a zone and its overrides. Checks in it are answered with not found."`
+	Restore restoreCmd `cmd:"" help:"Make a zone what it was before a change that zone_audit has; also after a deletion."`
+	Totals  totalsCmd  `cmd:"" help:"Print how many attempts a zone had, by hour, day or month."`
+	Lint    lintCmd    `cmd:"" help:"Look for settings that are probably not meant."`
 }
 
 // MakeFlags makes the flags of zone set, one for each setting. The parser of command lines needs them.
-func (c *Command) MakeFlags() { c.Set.Settings = newZoneFlags().Interface() }
+func (c *Command) MakeFlags() { c.Set.Settings = newSettingFlags().Interface() }
 
 func (Command) Help() string {
 	return `Zones are rows of zone_master; plain SQL changes them as well. zone_audit records who changes one.
@@ -39,17 +39,17 @@ Example:
   velocityd zone set 1 --rate 5 --window 60 --description 'login per user'`
 }
 
-type zoneListCmd struct {
+type listCmd struct {
 	JSON      bool `name:"json" env:"VELOCITY_JSON" help:"Print what GET /v1/zones answers."`
 	ask.Flags `embed:""`
 }
 
-func (zoneListCmd) Help() string {
+func (listCmd) Help() string {
 	return `The settings column names what differs from the defaults.`
 }
 
 // Run prints all zones.
-func (c *zoneListCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *listCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
@@ -70,20 +70,20 @@ func (c *zoneListCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-type zoneDeleteCmd struct {
+type deleteCmd struct {
 	ID               int64 `arg:"" help:"The zone's id."`
 	shell.YesFlag    `embed:""`
 	ask.Flags        `embed:""`
 	shell.ReasonFlag `embed:""`
 }
 
-func (zoneDeleteCmd) Help() string {
+func (deleteCmd) Help() string {
 	return `Asks first. The zone's overrides are removed, too. Its txns stay, and count again if a zone of this id is
 created within their window. 'velocityd zone restore' brings a zone back.`
 }
 
 // Run removes the zone and prints it.
-func (c *zoneDeleteCmd) Run(ctx context.Context, p *shell.Process) error {
+func (c *deleteCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// account is the running state of one bucket in one call of Decide.
-type account struct {
+// liveBucket is the running state of one bucket in one call of Decide.
+type liveBucket struct {
 	zone     *Zone
 	override *Override // in force, or nil
 	// rate and term are the zone's or the override's.
@@ -18,8 +18,8 @@ type account struct {
 	// rate, room comes when that one does not count any more.
 	velocity int
 	oldest   time.Time
-	open     *open // in a zone with Concurrent, or nil
-	tried    *tried
+	open     *openAttempts // in a zone with Concurrent, or nil
+	tried    *triedSecrets
 
 	lockout       Lockout
 	lockoutBegins bool
@@ -29,17 +29,17 @@ type account struct {
 }
 
 // judge answers for the bucket before the check is charged. See wait.
-func (a *account) judge(now time.Time, bucket Bucket, mayLock bool) Verdict {
-	v := Verdict{Bucket: bucket, Rate: a.rate, Window: Lasting(a.term.Window), Unmetered: !a.counts, Velocity: a.velocity}
-	if a.counts {
-		v.ResetAfter.Duration = a.term.resetAfter(now)
+func (b *liveBucket) judge(now time.Time, bucket Bucket, mayLock bool) Verdict {
+	v := Verdict{Bucket: bucket, Rate: b.rate, Window: Lasting(b.term.Window), Unmetered: !b.counts, Velocity: b.velocity}
+	if b.counts {
+		v.ResetAfter.Duration = b.term.resetAfter(now)
 	}
-	wait, reason := a.wait(now, mayLock)
+	wait, reason := b.wait(now, mayLock)
 	v.WouldBlock, v.Reason = wait > 0, reason
 	if reason == ReasonDenied {
-		v.OverrideID = a.override.ID
+		v.OverrideID = b.override.ID
 	}
-	v.Blocked = v.WouldBlock && a.zone.Mode == ModeEnforce
+	v.Blocked = v.WouldBlock && b.zone.Mode == ModeEnforce
 	if v.Blocked {
 		v.RetryAfter.Duration = roundUp(wait)
 	}
@@ -48,43 +48,43 @@ func (a *account) judge(now time.Time, bucket Bucket, mayLock bool) Verdict {
 
 // wait returns the time until an attempt would pass, and the reason: 0 and no reason if it passes now. An
 // attempt that finds the bucket full begins a lockout, if the zone has any and the attempt mayLock.
-func (a *account) wait(now time.Time, mayLock bool) (wait time.Duration, reason Reason) {
+func (b *liveBucket) wait(now time.Time, mayLock bool) (wait time.Duration, reason Reason) {
 	switch {
-	case a.zone.Mode == ModeOff:
+	case b.zone.Mode == ModeOff:
 		return 0, ""
-	case a.override == nil || a.override.Action == OverrideLimit:
-	case a.override.Action == OverrideAllow:
+	case b.override == nil || b.override.Action == OverrideLimit:
+	case b.override.Action == OverrideAllow:
 		return 0, ""
-	case a.override.ExpiresAt.IsZero(): // denied for ever
-		return a.term.Window, ReasonDenied
+	case b.override.ExpiresAt.IsZero(): // denied for ever
+		return b.term.Window, ReasonDenied
 	default:
-		return a.override.ExpiresAt.Sub(now), ReasonDenied
+		return b.override.ExpiresAt.Sub(now), ReasonDenied
 	}
-	if a.velocity >= a.rate {
-		if wait, reason = a.term.Window, ReasonFull; a.rate > 0 {
-			wait = a.term.Until(a.oldest).Sub(now)
+	if b.velocity >= b.rate {
+		if wait, reason = b.term.Window, ReasonFull; b.rate > 0 {
+			wait = b.term.Until(b.oldest).Sub(now)
 		}
 	}
-	if untilOne := a.open.wait(now, a.zone); untilOne > 0 {
+	if untilOne := b.open.wait(now, b.zone); untilOne > 0 {
 		wait, reason = max(wait, untilOne), cmp.Or(reason, ReasonConcurrent)
 	}
-	if a.lockout.locks(now, *a.zone) {
-		return max(wait, a.lockout.Until.Sub(now)), ReasonLocked
+	if b.lockout.locks(now, *b.zone) {
+		return max(wait, b.lockout.Until.Sub(now)), ReasonLocked
 	}
-	if reason == ReasonFull && mayLock && a.zone.Lockout > 0 {
-		a.lockout, a.lockoutBegins = a.lockout.next(now, *a.zone), true
-		return max(wait, a.lockout.Until.Sub(now)), ReasonLockout
+	if reason == ReasonFull && mayLock && b.zone.Lockout > 0 {
+		b.lockout, b.lockoutBegins = b.lockout.next(now, *b.zone), true
+		return max(wait, b.lockout.Until.Sub(now)), ReasonLockout
 	}
 	return wait, reason
 }
 
 // charge counts one more txn.
-func (a *account) charge(now time.Time) {
-	if a.velocity == 0 || now.Before(a.oldest) {
-		a.oldest = now
+func (b *liveBucket) charge(now time.Time) {
+	if b.velocity == 0 || now.Before(b.oldest) {
+		b.oldest = now
 	}
-	a.velocity++
-	a.open.charge(now)
+	b.velocity++
+	b.open.charge(now)
 }
 
 // countAfter returns how many of the instants are after since, at most rate, and the

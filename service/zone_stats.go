@@ -1,7 +1,7 @@
 package service
 
-// ZoneCensus counts the exceptional buckets of a zone.
-type ZoneCensus struct {
+// ZoneStats counts the exceptional buckets of a zone.
+type ZoneStats struct {
 	ZoneID int64
 	// Locked counts the buckets that are locked out now.
 	Locked int

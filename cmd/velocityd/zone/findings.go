@@ -9,20 +9,20 @@ import (
 	"velocityd/service/lint"
 )
 
-// confirmOdd prints the findings about the one thing that a command changes, and asks whether to save it all the same
+// confirmFindings prints the findings about the one thing that a command changes, and asks whether to save it all the same
 // if a person reads that and can answer. A script is told, and goes on.
-func confirmOdd(ctx context.Context, p *shell.Process, yes shell.YesFlag, findings []lint.Finding) error {
+func confirmFindings(ctx context.Context, p *shell.Process, yes shell.YesFlag, findings []lint.Finding) error {
 	for i := range findings {
 		findings[i].ZoneID = 0 // the command names it
 	}
-	printOdd(p.Stderr, findings)
+	printFindings(p.Stderr, findings)
 	if len(findings) == 0 || !shell.IsTerminal(p.Stdin) || !shell.IsTerminal(p.Stderr) {
 		return nil
 	}
 	return yes.Confirm(ctx, p, "Save it all the same?")
 }
 
-func printOdd(w io.Writer, findings []lint.Finding) {
+func printFindings(w io.Writer, findings []lint.Finding) {
 	for _, finding := range findings {
 		fmt.Fprintf(w, "probably not meant: %s\n", finding)
 	}

@@ -88,7 +88,7 @@ func TestPersonIsAskedBeforeSavingOddChange(t *testing.T) {
 			if !isFound || !strings.Contains(asked, "Save it all the same? [y/N]") {
 				t.Errorf("%s: it does not ask: %+v", c.args, r)
 			}
-			if isSaved := d.Count(t, c.is) == 1; isSaved != (answer == "y\n") || isSaved != (r.code == exitFine) {
+			if isSaved := d.Count(t, c.is) == 1; isSaved != (answer == "y\n") || isSaved != (r.code == exitSuccess) {
 				t.Errorf("%s, answered by %q: saved: %t, %+v", c.args, answer, isSaved, r)
 			}
 		}
@@ -98,7 +98,7 @@ func TestPersonIsAskedBeforeSavingOddChange(t *testing.T) {
 		"override set 1 ann --action deny --reason x",
 		"zone set 1 --rate 5", "zone set 1 --rate 0 --yes", "override set 2 ::/0 --action deny --reason x --yes",
 	} {
-		if r := atTerminal(t, env, "n\n", strings.Fields(args)...); r.code != exitFine || strings.Contains(r.stderr, "?") {
+		if r := atTerminal(t, env, "n\n", strings.Fields(args)...); r.code != exitSuccess || strings.Contains(r.stderr, "?") {
 			t.Errorf("%s: %+v", args, r)
 		}
 	}
@@ -113,7 +113,7 @@ func TestAScriptIsToldOfAnOddChange(t *testing.T) {
 			"zone set 1 --rate 0": blocks, "override set 1 0.0.0.0/0 --action deny --reason x": covers,
 		} {
 			r := command(env, stdin, strings.Fields(args)...)
-			if r.code != exitFine || !strings.Contains(r.stderr, finding) || strings.Contains(r.stderr, "?") {
+			if r.code != exitSuccess || !strings.Contains(r.stderr, finding) || strings.Contains(r.stderr, "?") {
 				t.Errorf("%s: %+v", args, r)
 			}
 		}
@@ -147,7 +147,7 @@ func TestApplyAndRestoreShowFindingsBeforeAsking(t *testing.T) {
 			}
 		}
 		r = command(env, nil, append([]string{"zone", c.args[0], "--yes"}, c.args[1:]...)...)
-		if r.code != exitFine || !strings.Contains(r.stderr, c.finding[0]) {
+		if r.code != exitSuccess || !strings.Contains(r.stderr, c.finding[0]) {
 			t.Errorf("%v with --yes: %+v", c.args, r)
 		}
 	}

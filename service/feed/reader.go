@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// run is the reading for all followers, from the first one to the last, or to an error.
-type run[T any] struct {
+// reader is the reading for all followers, from the first one to the last, or to an error.
+type reader[T any] struct {
 	id        func(T) uint64
 	stop      context.CancelFunc
 	followers int // guarded by Feed.mu
@@ -29,7 +29,7 @@ type page[T any] struct {
 
 // after returns the items that are known after a place, which it sets if it is not set. If there are none, isKnown says
 // whether that is because nothing newer was read; changed is closed when something is.
-func (r *run[T]) after(at *place) (items []T, isKnown bool, changed <-chan struct{}, err error) {
+func (r *reader[T]) after(at *cursor) (items []T, isKnown bool, changed <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -38,7 +38,7 @@ func (r *run[T]) after(at *place) (items []T, isKnown bool, changed <-chan struc
 	case !r.hasBegun:
 		return nil, true, r.changed, nil
 	case !at.isSet:
-		*at = place{position: r.position, isSet: true}
+		*at = cursor{position: r.position, isSet: true}
 	}
 	if at.position >= r.position {
 		return nil, true, r.changed, nil
@@ -52,8 +52,8 @@ func (r *run[T]) after(at *place) (items []T, isKnown bool, changed <-chan struc
 	return nil, false, r.changed, nil
 }
 
-// carryOut reads page after page for r until ctx ends or the source fails. Then nobody joins r any more.
-func (f *Feed[T]) carryOut(ctx context.Context, r *run[T]) {
+// readPages reads page after page for r until ctx ends or the source fails. Then nobody joins r any more.
+func (f *Feed[T]) readPages(ctx context.Context, r *reader[T]) {
 	newest, err := f.newest(ctx)
 	if err == nil {
 		r.begin(newest)
@@ -86,13 +86,13 @@ func (f *Feed[T]) newest(ctx context.Context) (uint64, error) {
 	return f.source.Newest(ctx)
 }
 
-// begin makes known from which item on the run reads.
-func (r *run[T]) begin(position uint64) {
+// begin makes known from which item on the reader reads.
+func (r *reader[T]) begin(position uint64) {
 	r.change(func() { r.hasBegun, r.position = true, position })
 }
 
 // add makes a page known, and returns the position behind it.
-func (r *run[T]) add(after uint64, items []T) (last uint64) {
+func (r *reader[T]) add(after uint64, items []T) (last uint64) {
 	last = r.id(items[len(items)-1])
 	r.change(func() {
 		if r.pages = append(r.pages, page[T]{after, last, items}); len(r.pages) > mostPages {
@@ -103,11 +103,11 @@ func (r *run[T]) add(after uint64, items []T) (last uint64) {
 	return last
 }
 
-// fail tells all followers that the run has ended.
-func (r *run[T]) fail(err error) { r.change(func() { r.err = err }) }
+// fail tells all followers that the reader has ended.
+func (r *reader[T]) fail(err error) { r.change(func() { r.err = err }) }
 
 // change carries out a change, and wakes those who wait for one.
-func (r *run[T]) change(carryOut func()) {
+func (r *reader[T]) change(carryOut func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	carryOut()

@@ -6,8 +6,8 @@ import (
 	"velocityd/service"
 )
 
-// desk is where one attempt is laid out for Decide: a check for each plan. All its slices are used again and again.
-type desk struct {
+// ledgerBuilder is where one attempt is laid out for Decide: a check for each plan. All its slices are used again and again.
+type ledgerBuilder struct {
 	ledger     service.Ledger
 	checks     []service.Check
 	buckets    []service.Bucket
@@ -17,8 +17,8 @@ type desk struct {
 	decider    service.Decider
 }
 
-// lay lays out an attempt, and returns its buckets.
-func (d *desk) lay(r *Replay, a Attempt) []*bucket {
+// build lays out an attempt, and returns its buckets.
+func (d *ledgerBuilder) build(r *Replay, a Attempt) []*bucket {
 	plans, width := r.settings.plans(), len(a.Places)
 	d.size(plans, width)
 	d.ledger.Zones, d.ledger.Overrides = r.settings.planned, d.ledger.Overrides[:0]
@@ -33,7 +33,7 @@ func (d *desk) lay(r *Replay, a Attempt) []*bucket {
 			term := terms[plan]
 			if override != nil {
 				term = r.settings.under(place.Bucket.ZoneID, plan).TermUnder(override)
-				d.except(*override, plan)
+				d.addOverride(*override, plan)
 			}
 			d.velocities[at] = velocity(held, plan, term, a.At)
 			d.ledger.Buckets[at] = service.BucketState{Velocity: &d.velocities[at], Lockout: held.lockout(plan)}
@@ -43,7 +43,7 @@ func (d *desk) lay(r *Replay, a Attempt) []*bucket {
 }
 
 // size gives the slices their lengths.
-func (d *desk) size(plans, width int) {
+func (d *ledgerBuilder) size(plans, width int) {
 	if width == len(d.held) {
 		return
 	}
@@ -61,8 +61,8 @@ func (d *desk) size(plans, width int) {
 	}
 }
 
-// except adds an override under a plan.
-func (d *desk) except(o service.Override, plan int) {
+// addOverride adds an override under a plan.
+func (d *ledgerBuilder) addOverride(o service.Override, plan int) {
 	o.ZoneID = planID(o.ZoneID, plan)
 	d.ledger.Overrides = append(d.ledger.Overrides, o)
 }
@@ -80,7 +80,7 @@ func velocity(held *bucket, plan int, term service.Term, now time.Time) (v servi
 }
 
 // decide asks the rule about the attempt under all plans at once.
-func (d *desk) decide(settings *settings, now time.Time) service.Ruling {
+func (d *ledgerBuilder) decide(settings *settings, now time.Time) service.Ruling {
 	if settings.isChanged {
 		settings.isChanged = false
 		d.decider.Forget()
