@@ -96,7 +96,7 @@ func (b historySubject) attempts(tb testing.TB, buckets ...service.Bucket) (txns
 	return txns
 }
 
-// pageCompletesChecks asks for the attempts of a user, whose addresses are in another zone, and some in a second one of
+// checksStandOnOnePage asks for the attempts of a user, whose addresses are in another zone, and some in a second one of
 // the user.
 func checksStandOnOnePage(t *testing.T, b historySubject) {
 	for zone := range int64(3) {
