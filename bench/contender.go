@@ -204,7 +204,7 @@ func (s *stage) kinds(o options) []contender {
 	}, {
 		kind: kindLone, name: "velocityd over HTTP, lone callers only", protocol: workload.Service, program: velocityd,
 		known: usersAndAddresses(),
-		about: "velocityd serve as it comes, on a schema that nobody else asks, so that its tables are about as long as " +
+		about: "velocityd serve as it comes, on a schema of its own, so that its tables are about as long as " +
 			"the textbook's",
 	}, {
 		kind: kindService, name: "velocityd over HTTP", protocol: workload.Service, program: velocityd, known: served(),

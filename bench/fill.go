@@ -107,8 +107,8 @@ func dayPartition(date time.Time) string { return date.UTC().Format("p20060102")
 // secondaryIndex matches an index in the answer of SHOW CREATE TABLE.
 var secondaryIndex = regexp.MustCompile("(?m)^ *((?:UNIQUE )?KEY (`[^`]+`) .*?),?$")
 
-// secondaryIndexes returns what ALTER TABLE has to say to drop the secondary indexes of a table, and to make them
-// again.
+// secondaryIndexes returns the clauses of ALTER TABLE that drop the secondary indexes of a table, and those that make
+// them again.
 func secondaryIndexes(text string) (drops, adds string) {
 	var dropped, added []string
 	for _, found := range secondaryIndex.FindAllStringSubmatch(text, -1) {

@@ -96,7 +96,7 @@ func (m *pastMeasured) ordinary(as *past) *past {
 	})]
 }
 
-// writeClaims writes the claims that a long history must hold, with what was found.
+// writeClaims writes the claims that a long history must hold, with the findings.
 func (m *pastMeasured) writeClaims(b *strings.Builder) {
 	b.WriteString("## Claims\n\n| | asked | found |\n|---|---|---|\n")
 	var claims []claim

@@ -140,7 +140,7 @@ func output(ctx context.Context, limit time.Duration, cmd *exec.Cmd) ([]byte, er
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the program and what it started
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the program and its children
 		err = errors.Join(ctx.Err(), <-ended)
 	}
 	if err != nil {

@@ -73,7 +73,7 @@ func (m *measured) comparisons() []comparison {
 		{"the same, Redis with every command on disk", inFive, ours, inFive, kindRateAOF, perSecond},
 		{"one hot bucket, throughput against the textbook's", inHot, ours, inHot, kindTextbook, perSecond},
 		{"new buckets only, throughput against known ones, 64 connections", inNew, ours, inHistory, ours, perSecond},
-		// More time is less throughput: what is compared comes second.
+		// More time is less throughput: the compared one comes second.
 		{excepted, inHistory, ours, inOverrides, ours, perSecond},
 		{old, inHistory, ours, inHistory, kindHistory, perSecond},
 	}

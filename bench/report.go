@@ -18,7 +18,7 @@ func write(path, text string) error {
 		fmt.Print(text)
 		return nil
 	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // a document for everybody
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // a document for all users
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil

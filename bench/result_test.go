@@ -127,7 +127,7 @@ func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 		ids[sc.id] = true
 		for _, id := range sc.contenders {
 			if !slices.Contains(known, id) {
-				t.Errorf("%s asks %s, which nobody sets up", sc.id, id)
+				t.Errorf("%s asks %s, which is not set up", sc.id, id)
 			}
 		}
 		one, again := sc.draws(1), sc.draws(2)

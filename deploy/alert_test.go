@@ -18,14 +18,14 @@ const (
 )
 
 // series is a metric in a healthy service and in a faulty one: at each scrape, the value of a gauge,
-// or what is added to a counter.
+// or the increase of a counter.
 type series struct {
 	name           string
 	isGauge        bool
 	healthy, fault float64
 }
 
-// trials is for each alert what its fault does to metrics.
+// trials has for each alert the effect of its fault on metrics.
 func trials() map[string][]series {
 	decided := series{"velocityd_decisions_total{result=\"allowed\"}", false, 1500, 1500}
 	others := func(but string) (all []series) {
@@ -173,7 +173,7 @@ func TestAlertsIgnoreBlipsAndFireWhileFaultsLast(t *testing.T) {
 			continue
 		}
 		if known[rule.Alert] == nil {
-			t.Errorf("nobody says what makes %s fire", rule.Alert)
+			t.Errorf("no trial makes %s fire", rule.Alert)
 		}
 		alone := write(rule.Alert+".rules.yml", needed(t, all, rule))
 		args = append(args, write(rule.Alert+".yml", fmt.Sprintf("rule_files: [%s]\nevaluation_interval: %s\ntests:\n%s",

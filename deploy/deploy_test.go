@@ -1,6 +1,6 @@
-// Package deploy_test holds what operators are given for monitoring: the rules of Prometheus, by
+// Package deploy_test holds the files for monitoring: the rules of Prometheus, by
 // promtool, and the dashboard of Grafana. It must not know the service: a test of cmd/velocityd
-// asks whether a running one exports what is named here.
+// asks whether a running one exports the metrics that are named here.
 package deploy_test
 
 import (
@@ -73,7 +73,7 @@ func promtool(t *testing.T, args ...string) {
 	}
 }
 
-// cache returns the folder in which the scripts keep what they fetch.
+// cache returns the folder in which the scripts keep their downloads.
 func cache() string {
 	if folder := os.Getenv("VELOCITY_CACHE"); folder != "" {
 		return folder
@@ -150,7 +150,7 @@ type panel struct {
 	GridPos                  struct{ H, W, X, Y int }
 }
 
-// dashboard is what of the dashboard's file the test looks at.
+// dashboard is the part of the dashboard's file that the test looks at.
 type dashboard struct {
 	UID           string
 	SchemaVersion int

@@ -142,7 +142,7 @@ func (m *machine) traces() []string {
 func lifeOfTheRPM(t *testing.T, f files) {
 	t.Helper()
 	m := newMachine(t)
-	// This distribution has no packages of rpm that could satisfy what an rpm recommends, and needs none.
+	// This distribution has no packages of rpm that could satisfy the recommendations of an rpm, and needs none.
 	m.run("rpm -i " + m.putFile(f.rpm(t)))
 	blocks, _ := onePage(t)
 	for _, block := range blocks[1:] {
@@ -198,7 +198,7 @@ curl -sSf --cacert /root/ca.pem https://localhost:8080/readyz`)
 	for _, file := range []string{"dsn", "tls.key"} {
 		m.run("chmod 0644 /etc/velocityd/" + file)
 		if code := m.code("systemctl restart velocityd"); code == 0 {
-			t.Errorf("the service started with a %s that everybody can read", file)
+			t.Errorf("the service started with a %s that all users can read", file)
 		}
 		m.run("journalctl --no-pager --unit velocityd | grep -F 'run chmod 600 /etc/velocityd/" + file + "'")
 		m.run("chmod 0600 /etc/velocityd/" + file + " && systemctl reset-failed velocityd && systemctl restart velocityd")

@@ -47,7 +47,7 @@ mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd
 echo debian >etc/hostname
-pivot_root . mnt # and no chroot, in which nobody may make the namespace of PrivateUsers
+pivot_root . mnt # and no chroot, in which no process may make the namespace of PrivateUsers
 cd /
 umount -l /mnt
 mount --make-rshared / # as systemd's own containers have it: credentials are mounted by a child

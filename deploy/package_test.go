@@ -85,7 +85,7 @@ git config user.name tests
 git config user.email tests@velocityd.example`, folder)
 }
 
-// tag commits what changed in the repository and tags it as the release. The changelog has the day of the release if
+// tag commits the changes in the repository and tags it as the release. The changelog has the day of the release if
 // dated.
 func tag(t *testing.T, folder string, dated bool) {
 	t.Helper()

@@ -23,29 +23,29 @@ const (
 
 // postCheck answers POST /v1/check.
 func (s *server) postCheck(x *exchange) error {
-	var asked strictjson.CheckRequest
+	var request strictjson.CheckRequest
 	err := s.withBody(x, func(body []byte) (err error) {
-		asked, err = s.decoder.Check(body)
+		request, err = s.decoder.Check(body)
 		return err
 	})
 	switch {
 	case err != nil:
 		return err
-	case asked.Fault != nil:
-		return asked.Fault
+	case request.Fault != nil:
+		return request.Fault
 	}
-	if asked.Check.AttemptID, err = attemptID(x.Request().Header, asked.Check.AttemptID); err != nil {
+	if request.Check.AttemptID, err = attemptID(x.Request().Header, request.Check.AttemptID); err != nil {
 		return err
 	}
-	if err := x.caller.MayCheck(asked.Check); err != nil {
-		return pointAtFault(asked, err)
+	if err := x.caller.MayCheck(request.Check); err != nil {
+		return pointAtFault(request, err)
 	}
-	decisions, err := s.decide(x, []service.Check{asked.Check})
+	decisions, err := s.decide(x, []service.Check{request.Check})
 	if err != nil {
 		return err
 	}
 	if err := decisions[0].Err; err != nil {
-		return pointAtFault(asked, err)
+		return pointAtFault(request, err)
 	}
 	setRateLimit(x, decisions[0])
 	return s.respondAppended(x, decisions[0].AppendJSON)
@@ -57,20 +57,20 @@ func (s *server) postChecks(x *exchange) error {
 	if len(x.Request().Header.Values(headerAttempt)) > 0 {
 		return problem.Invalid("The header " + headerAttempt + " names one attempt: give each check its own attempt_id.")
 	}
-	var asked []strictjson.CheckRequest
+	var requests []strictjson.CheckRequest
 	err := s.withBody(x, func(body []byte) (err error) {
-		asked, err = s.decoder.Checks(body)
+		requests, err = s.decoder.Checks(body)
 		return err
 	})
 	switch {
 	case err != nil:
 		return err
-	case len(asked) == 0:
+	case len(requests) == 0:
 		return strictjson.WrongLength("checks", service.MaxChecks)
 	}
-	checks := make([]service.Check, len(asked))
-	for i := range asked {
-		q := &asked[i]
+	checks := make([]service.Check, len(requests))
+	for i := range requests {
+		q := &requests[i]
 		if q.Fault == nil {
 			q.Fault = pointAtFault(*q, x.caller.MayCheck(q.Check))
 		}
@@ -88,10 +88,10 @@ func (s *server) postChecks(x *exchange) error {
 	for i := range decisions {
 		err := &decisions[i].Err
 		switch element := "/checks/" + strconv.Itoa(i); {
-		case asked[i].Fault != nil:
-			*err = problem.PointBelow(asked[i].Fault, element, "")
+		case requests[i].Fault != nil:
+			*err = problem.PointBelow(requests[i].Fault, element, "")
 		case errors.Is(*err, service.ErrInvalid):
-			*err = problem.PointBelow(pointAtFault(asked[i], *err), element, "")
+			*err = problem.PointBelow(pointAtFault(requests[i], *err), element, "")
 		}
 	}
 	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendResults(b, decisions) })
@@ -102,12 +102,12 @@ const attemptDetail = "This attempt_id was given before, with other buckets."
 // decide asks the Limiter. For a caller in this process the error of a lone check is that of the call, which it gets as
 // it is.
 func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision, error) {
-	x.asked.Checks = checks
+	x.logged.Checks = checks
 	decisions, err := s.Limiter.CheckAll(x.Request().Context(), checks)
 	for i := range decisions {
 		decisions[i].Err = problem.Replace(decisions[i].Err, service.ErrConflict, attemptDetail)
 	}
-	x.asked.Decisions = decisions
+	x.logged.Decisions = decisions
 	if err == nil && s.InProcess && len(decisions) == 1 {
 		return decisions, decisions[0].Err
 	}

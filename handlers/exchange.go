@@ -42,11 +42,11 @@ type exchange struct {
 	echo.Context
 	id        string
 	caller    admission.Caller
-	template  string // of the path by a mounted handler; "" if none has answered
-	asked     admission.Request
-	attrs     []slog.Attr // attributes of the log line that the handler has added
-	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
-	freeSlot  func()      // gives the slot back at once
+	template  string            // of the path by a mounted handler; "" if none has answered
+	logged    admission.Request // for the log
+	attrs     []slog.Attr       // attributes of the log line that the handler has added
+	slotTimer *time.Timer       // gives the slot of a large body back in time; nil without a slot
+	freeSlot  func()            // gives the slot back at once
 	server    *server
 	shareKey  string // see shareKeyOf
 	bodyBytes int    // of the body or the answer, counted in memory

@@ -51,20 +51,20 @@ func isOfGateways(route string) bool { return isGate(route) || route == pathGate
 
 // shortGate answers /v1/gate.
 func (s *server) shortGate(x *exchange) error {
-	asked, err := gate.Short(s.gateRequest(x))
+	question, err := gate.Short(s.gateRequest(x))
 	if err != nil {
 		return err
 	}
-	return s.answerGate(x, asked)
+	return s.answerGate(x, question)
 }
 
 // namedGate answers /gate/{name} and the paths below it.
 func (s *server) namedGate(x *exchange, named gate.Gate) error {
-	asked, err := named.Question(s.gateRequest(x), x.Path() == pathBelowName)
+	question, err := named.Question(s.gateRequest(x), x.Path() == pathBelowName)
 	if err != nil {
 		return err
 	}
-	return s.answerGate(x, asked)
+	return s.answerGate(x, question)
 }
 
 // gateOutcome answers /gate/{name}/outcome with the status 204: the outcome is recorded. Its errors are as those of
@@ -127,29 +127,29 @@ func readGateBody(x *exchange) ([]byte, error) {
 }
 
 // answerGate decides the check and answers by the status.
-func (s *server) answerGate(x *exchange, asked gate.Question) error {
-	if err := x.caller.MayCheck(asked.Check); err != nil {
+func (s *server) answerGate(x *exchange, question gate.Question) error {
+	if err := x.caller.MayCheck(question.Check); err != nil {
 		return err
 	}
-	decisions, err := s.decide(x, []service.Check{asked.Check})
+	decisions, err := s.decide(x, []service.Check{question.Check})
 	if err == nil {
 		err = decisions[0].Err
 	}
 	if err != nil {
-		return unansweredGate(x, asked.Answer, err)
+		return unansweredGate(x, question.Answer, err)
 	}
 	d := decisions[0]
 	setRateLimit(x, d)
 	if id := d.TxnID(); id != 0 {
 		x.set(fieldTxnID, strconv.FormatUint(id, 10))
 	}
-	if asked.Check.AttemptID != "" {
-		x.set(fieldAttemptID, asked.Check.AttemptID)
+	if question.Check.AttemptID != "" {
+		x.set(fieldAttemptID, question.Check.AttemptID)
 	}
 	if d.Blocked {
-		x.denyGate(asked.Deny, service.WholeSeconds(d.RetryAfter()))
+		x.denyGate(question.Deny, service.WholeSeconds(d.RetryAfter()))
 	} else {
-		x.allowGate(asked.Allow)
+		x.allowGate(question.Allow)
 	}
 	return nil
 }

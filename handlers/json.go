@@ -17,9 +17,9 @@ const (
 // RateLimits answers requests of Envoy's Rate Limit Service in JSON.
 type RateLimits interface {
 	// AnswerJSON returns the RateLimitResponse to a RateLimitRequest of an admitted caller, and whether that is over its
-	// limit. It writes its check into asked. The errors are those of Options.Limiter, and one that wraps
+	// limit. It writes its check into logged. The errors are those of Options.Limiter, and one that wraps
 	// service.ErrInvalid.
-	AnswerJSON(ctx context.Context, request []byte, caller admission.Caller, asked *admission.Request) (answer []byte,
+	AnswerJSON(ctx context.Context, request []byte, caller admission.Caller, logged *admission.Request) (answer []byte,
 		isOver bool, err error)
 }
 
@@ -29,12 +29,12 @@ func (s *server) answerJSON(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	answer, isOver, err := s.RateLimits.AnswerJSON(x.Request().Context(), request, x.caller, &x.asked)
+	answer, isOver, err := s.RateLimits.AnswerJSON(x.Request().Context(), request, x.caller, &x.logged)
 	if err != nil {
 		return err
 	}
-	if len(x.asked.Decisions) == 1 {
-		setRateLimit(x, x.asked.Decisions[0])
+	if len(x.logged.Decisions) == 1 {
+		setRateLimit(x, x.logged.Decisions[0])
 	}
 	status := http.StatusOK
 	if isOver {

@@ -23,13 +23,13 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 		s.logAccess(x, took, answer, err)
 	}
 	isLogged := false
-	for _, fault := range x.asked.Faults(err, faultOf) {
+	for _, fault := range x.logged.Faults(err, faultOf) {
 		if fault.Kind == admission.None || fault.Kind == admission.Refused && !x.isCall() && !x.isDenied(fault.Code) {
 			continue
 		}
 		isLogged = true
 		fault.Method, fault.Route = x.routeMethod(), x.route()
-		s.faults.Report(x.Request().Context(), fault, x.asked.ZoneIDs(), func() []slog.Attr {
+		s.faults.Report(x.Request().Context(), fault, x.logged.ZoneIDs(), func() []slog.Attr {
 			attrs := x.appendRequest(nil, took)
 			if p := new(panicked); errors.As(err, &p) {
 				attrs = append(attrs, slog.String("stack", string(p.stack)))
@@ -121,7 +121,7 @@ func (x *exchange) appendRequest(attrs []slog.Attr, took time.Duration) []slog.A
 	if x.caller.Name != "" {
 		attrs = append(attrs, slog.String("caller", x.caller.Name))
 	}
-	return x.asked.AppendAttrs(append(attrs, x.attrs...))
+	return x.logged.AppendAttrs(append(attrs, x.attrs...))
 }
 
 // Observed is an answered request without its content.
@@ -143,7 +143,7 @@ type Observed struct {
 // uncountedRefusal returns the code of a refusal that no check has counted.
 func (x *exchange) uncountedRefusal(answer api.Problem) string {
 	if answer.Status < http.StatusInternalServerError && (x.isCheck() || x.isDenied(answer.Code)) &&
-		len(x.asked.Checks) == 0 {
+		len(x.logged.Checks) == 0 {
 		return answer.Code
 	}
 	return ""

@@ -19,9 +19,9 @@ type API struct {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.echo.ServeHTTP(w, r) }
 
 // Mount serves one path by another handler, or all below it if it ends with a slash: another protocol, or pages. That
-// handler identifies its callers by calling this API in process. Its requests are logged and counted as those of routes,
-// and so are its refusals, which it writes into the admission.LogEntry of the request. Mount must be called before any
-// request is served.
+// handler identifies its callers by calling this API in process. Its requests are logged and counted as those of
+// routes, and so are its refusals, which it writes into the admission.LogEntry of the request. Mount must be called
+// before any request is served.
 func (a *API) Mount(path string, handler http.Handler) {
 	if strings.HasSuffix(path, "/") {
 		path += "*"

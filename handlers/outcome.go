@@ -187,7 +187,7 @@ func (l *reportList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
 // receipt returns the answer to one of several reports, and keeps a refusal for the log.
 func (x *exchange) receipt(r service.Report, err error) api.Receipt {
 	if err != nil {
-		x.asked.RefusedReport = cmp.Or(x.asked.RefusedReport, err)
+		x.logged.RefusedReport = cmp.Or(x.logged.RefusedReport, err)
 		p := problem.Of(err)
 		return api.Receipt{Problem: &p}
 	}

@@ -84,7 +84,7 @@ func (s *server) releaseOne(ctx context.Context, bucket service.Bucket, principa
 // released returns the answer for one of several buckets, and keeps a refusal for the log.
 func (x *exchange) released(bucket service.Bucket, err error) api.Released {
 	if err != nil {
-		x.asked.RefusedReport = cmp.Or(x.asked.RefusedReport, err)
+		x.logged.RefusedReport = cmp.Or(x.logged.RefusedReport, err)
 		p := problem.Of(err)
 		return api.Released{Problem: &p}
 	}

@@ -229,7 +229,7 @@ func durations(name, help string) prometheus.HistogramOpts {
 }
 
 // histogram returns the options of a histogram that is exposed in both forms: with these
-// buckets, and as a native one to whoever can read it.
+// buckets, and as a native one to a scraper that can read it.
 func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,

@@ -50,7 +50,7 @@ func newMetrics() *telemetry.Metrics {
 	return telemetry.NewMetrics("v1", slog.New(slog.DiscardHandler))
 }
 
-// scrape returns what Prometheus gets.
+// scrape returns the answer to Prometheus.
 func scrape(t *testing.T, m *telemetry.Metrics) string {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -215,7 +215,7 @@ func TestScrapeTriggersCensusThatIsNotSoonRepeated(t *testing.T) {
 		})
 	}()
 	if text := scrape(t, m); strings.Contains(text, "velocityd_locked_buckets{") {
-		t.Error("numbers are there before anybody has counted")
+		t.Error("numbers are there before the first count")
 	}
 	<-asked
 	eventually(t, "the census appears", func() bool { return strings.Contains(scrape(t, m), "velocityd_locked_buckets{") })

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// retention is the metrics of what one instance among all does again and again. They are the same on each instance that
+// retention is the metrics of the tasks that one instance among all repeats. They are the same on each instance that
 // takes part.
 type retention struct {
 	succeeded, backlog, failing *prometheus.GaugeVec

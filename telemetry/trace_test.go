@@ -64,7 +64,7 @@ func TestTracesAreOffUnlessEnvironmentAsks(t *testing.T) {
 	}
 }
 
-// spans returns what was recorded, by name.
+// spans returns the recorded spans, by name.
 func spans(exporter *tracetest.InMemoryExporter) map[string][]tracetest.SpanStub {
 	byName := map[string][]tracetest.SpanStub{}
 	for _, span := range exporter.GetSpans() {

@@ -115,7 +115,7 @@ const (
 )
 
 // census is the collector of numbers that only the database knows. A scrape gets the last numbers and waits
-// for nothing. It asks for a new census, so that nobody counts while nobody looks.
+// for nothing. It asks for a new census, so that nothing is counted while nothing scrapes.
 type census struct {
 	zones             *cache[int64, *zone]
 	found             atomic.Pointer[[]service.ZoneStats]

@@ -127,7 +127,7 @@ func firstID(block, check int) uint64 {
 	return uint64(block*BlockRows + check + min(check, pairs) + 1)
 }
 
-// UnreportedID returns the id of the n-th txn that was let through and that nobody has reported on. n may be any
+// UnreportedID returns the id of the n-th txn that was let through and has no outcome. n may be any
 // number from 0: it is wrapped.
 func (p Plan) UnreportedID(n int) uint64 {
 	return firstID(n/devices%p.blocks(), pairs+n%devices)

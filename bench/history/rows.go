@@ -19,7 +19,7 @@ const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, coun
 const (
 	blockedShare   = 0.02
 	successShare   = 0.78
-	failureShare   = 0.15 // nobody has reported on the rest
+	failureShare   = 0.15 // the rest has no outcome
 	attemptIDShare = 0.05
 	letThrough     = 0.1 // of the checks of the noisy address
 )

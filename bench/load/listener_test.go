@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// counting is a listener that counts what it accepts.
+// counting is a listener that counts accepted connections.
 type counting struct {
 	net.Listener
 	n *atomic.Int64

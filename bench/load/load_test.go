@@ -135,7 +135,7 @@ func TestPacedCallersAskAtTheirPaceOnly(t *testing.T) {
 	o := order(workload.Service, address, workload.Draw{Zone: 1, Prefix: "user-", Of: 1})
 	o.Every, o.Seconds = 0.75, 1
 	carryOut(t, o)
-	// At 0, 0.25, 0.5, 0.75 of a second; what is late is not asked.
+	// At 0, 0.25, 0.5, 0.75 of a second; a late one is not asked.
 	if got := asked.Load(); got < 1 || got > 4 {
 		t.Errorf("asked %d times in a second, by three callers every 0.75 s", got)
 	}

@@ -51,7 +51,7 @@ type load struct {
 	dial         dial
 	order        workload.Order
 	began, until time.Time
-	lock         sync.Mutex // of what follows
+	lock         sync.Mutex // guards the fields below
 	sum          workload.Summary
 	latencies    []time.Duration
 }

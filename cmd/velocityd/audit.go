@@ -79,7 +79,7 @@ func (c *auditCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-// options returns what is to be proven, or a shell.UsageError.
+// options returns the question, or a shell.UsageError.
 func (c *auditCmd) options() (o verify.Options, err error) {
 	if c.Findings < 1 {
 		return o, shell.Usagef("--findings must be 1 or more; it is %d", c.Findings)
@@ -98,7 +98,7 @@ type findingJSON struct {
 	Text   string          `json:"text"`
 }
 
-// print prints a finding. run tells of an output that does not arrive.
+// print prints a finding. run reports an output that does not arrive.
 func (c *auditCmd) print(w io.Writer, f proof.Finding) {
 	if !c.JSON {
 		fmt.Fprintln(w, f)
@@ -131,7 +131,7 @@ func (c *auditCmd) summarize(w io.Writer, r verify.Result) error {
 		shell.Counted(int(r.Checked), "attempt id"), shell.Counted(int(r.Hours), "hour"),
 		shell.Counted(r.Findings, "finding"))
 	if r.Unknown > 0 {
-		fmt.Fprintf(w, "%s whose limit or place nobody noted: whether they had room was not judged\n",
+		fmt.Fprintf(w, "%s without a recorded limit or place: whether they had room was not judged\n",
 			shell.Counted(int(r.Unknown), "txn"))
 	}
 	if r.IsCut {

@@ -8,7 +8,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// TestAuditEndsWithFour runs as the account of a DBA, who may read everything.
+// TestAuditEndsWithFour runs as the account of a DBA, which may read everything.
 func TestAuditEndsWithFour(t *testing.T) {
 	t.Parallel()
 	d := enginetest.First(t).Database(t)

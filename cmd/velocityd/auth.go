@@ -8,7 +8,7 @@ import (
 	"velocityd/handlers/admission"
 )
 
-// authFlags say whose requests are answered.
+// authFlags say which callers are answered.
 type authFlags struct {
 	RequireAuth    bool          `name:"require-auth" env:"VELOCITY_REQUIRE_AUTH" help:"Answer only callers with a token or a registered client certificate, on a loopback address as well. On every other address this is always so."`
 	InsecureNoAuth bool          `name:"insecure-no-auth" env:"VELOCITY_INSECURE_NO_AUTH" help:"Answer whoever reaches the addresses of --listen and --admin-listen, without asking who that is: they may also change zones and release buckets. For networks in which every program may do that."`
@@ -41,8 +41,8 @@ func (f *networkFlag) UnmarshalText(text []byte) error {
 		return fmt.Errorf("must be addresses or networks such as 192.0.2.7 or 10.0.0.0/8; one is %q", text)
 	}
 	if prefix.Bits() == 0 {
-		return fmt.Errorf("must not be everybody (%s), or each end user could choose the address that he counts for: name "+
-			"the networks of the proxies, such as 10.0.0.0/8", given)
+		return fmt.Errorf("must not be all addresses (%s), or each end user could choose the address that it counts for: "+
+			"name the networks of the proxies, such as 10.0.0.0/8", given)
 	}
 	*f = networkFlag(prefix.Masked())
 	return nil

@@ -89,7 +89,7 @@ func TestInsecureServesWhoeverComesAndSaysSo(t *testing.T) {
 		"--admin-listen", "0.0.0.0:0")
 	mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
 	if strings.Count(i.stderr.String(), "answered without credentials") != 2 {
-		t.Error("the log does not say of each address that everybody is answered")
+		t.Error("the log does not say of each address that every caller is answered")
 	}
 }
 
@@ -150,7 +150,7 @@ func TestDevSaysWhoIsAnswered(t *testing.T) {
 		},
 		{"127.0.0.1:8080", authFlags{RequireAuth: true}, "velocityd token create me --scope admin --data '/data of mine'"},
 		{"0.0.0.0:8080", authFlags{}, "velocityd token create me --scope admin --data '/data of mine'"},
-		{"0.0.0.0:8080", authFlags{InsecureNoAuth: true}, "whoever reaches 0.0.0.0:8080 may ask"},
+		{"0.0.0.0:8080", authFlags{InsecureNoAuth: true}, "every program that reaches 0.0.0.0:8080 may ask"},
 	} {
 		dev := devCmd{serviceFlags: serviceFlags{authFlags: c.flags}}
 		if got := dev.accessNote(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.address)),

@@ -66,7 +66,7 @@ func (m *mortal) kill() {
 	_ = m.server.Stop(ctx)
 }
 
-// freeze stops the engine's process, and returns what has it go on.
+// freeze stops the engine's process, and returns the function that lets it go on.
 func (m *mortal) freeze(t *testing.T) (proceed func()) {
 	t.Helper()
 	process, err := os.FindProcess(m.server.PID())
@@ -81,7 +81,7 @@ func (m *mortal) freeze(t *testing.T) (proceed func()) {
 	return proceed
 }
 
-// awayAnswer is what a caller was told.
+// awayAnswer is an answer to a caller.
 type awayAnswer string
 
 const (
@@ -119,10 +119,10 @@ func askAway(t *testing.T, url string, zone int, key string) awayAnswer {
 	return awayAnswer(fmt.Sprintf("%s with Retry-After %q, RateLimit %q", r.body, retry, limits))
 }
 
-// awayLog is what callers were told while the engine was away.
+// awayLog has the answers to callers while the engine was away.
 type awayLog struct{ *told[awayAnswer] }
 
-// compare holds what was told against what is recorded, and against what callers of each zone
+// compare holds the answers against the recorded txns, and against those that callers of each zone
 // may be told. A key ends in the number of its zone.
 func (l awayLog) compare(t *testing.T, d *enginetest.Database) {
 	t.Helper()
@@ -215,7 +215,7 @@ func (l awayLog) askOn(t *testing.T, url string, callers int, zones ...int) (sto
 	}
 }
 
-// wantAwayLog holds a log against what was told: the circuit opened and closed, and the degraded
+// wantAwayLog holds a log against the answers: the circuit opened and closed, and the degraded
 // answers are counted in few lines.
 func wantAwayLog(t *testing.T, log string, answers awayLog) {
 	t.Helper()
@@ -319,7 +319,7 @@ func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 	})
 }
 
-// TestDatabaseGivingUpLockWaitsIsNotAway has an analyst's open transaction keep everybody from
+// TestDatabaseGivingUpLockWaitsIsNotAway has an analyst's open transaction keep all callers from
 // recording: the engine says so to each call, once a second or two. It also stops for a moment.
 func TestDatabaseGivingUpLockWaitsIsNotAway(t *testing.T) {
 	t.Parallel()

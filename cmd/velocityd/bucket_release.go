@@ -117,7 +117,7 @@ func (r *releasing) one(ctx context.Context, bucket service.Bucket) error {
 }
 
 // allLocked releases the buckets that are locked, page by page. It begins with the newest of those that were counted
-// before the question: nobody has agreed to the release of later ones.
+// before the question: the answer is not about later ones.
 func (r *releasing) allLocked(ctx context.Context) error {
 	locked, newest := 0, uint64(0)
 	if err := r.pages(ctx, 0, func(page lockout.Page) error {

@@ -32,7 +32,7 @@ func largestCall(t *testing.T, name string) string {
 	return string(body)
 }
 
-// bulk counts what became of checks that were asked at once.
+// bulk counts the answers to checks that were asked at once.
 type bulk struct{ decided, busy, undecided atomic.Int64 }
 
 // told counts an answer that may be given for a check, and says whether it is one.

@@ -138,7 +138,7 @@ func spanOf(window, resetAfter time.Duration) string {
 	return fmt.Sprintf("in %d s", service.WholeSeconds(window))
 }
 
-// unmetered says what holds where no limit decides.
+// unmetered says whether attempts pass where no limit decides.
 func unmetered(reason service.Reason) string {
 	if reason == service.ReasonDenied {
 		return "nothing passes"

@@ -42,7 +42,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	const secret = "s3cr3t-pa55"
 	log := fileOf(t, "log", stamp+"Failed password for root from 203.0.113.9 port 22 ssh2\n")
 	for _, dsn := range []string{
-		"velocity:" + secret + "@tcp(127.0.0.1:1)/velocityd",                   // nobody listens
+		"velocity:" + secret + "@tcp(127.0.0.1:1)/velocityd",                   // nothing listens
 		"velocity:" + secret + "@unix(/nonexistent/sock)/velocityd",            // nor there
 		"velocity:" + secret + "@tcp(127.0.0.1:1)/",                            // no database
 		"velocity:" + secret + "@tcp(127.0.0.1:1)/velocityd?tls=nope",          // unknown parameter

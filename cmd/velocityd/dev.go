@@ -268,17 +268,18 @@ func (c *devCmd) greet(
 	return nil
 }
 
-// accessNote says who is answered at an address. folder is that of the data.
+// accessNote says which callers are answered at an address. folder is that of the data.
 func (c *devCmd) accessNote(address net.Addr, folder string) string {
-	who := "every program on this machine"
+	callers := "every program on this machine"
 	switch {
 	case c.options().RequiresAuth(address):
 		return "Callers need a token. This makes one, in another terminal:\n\n  " +
 			shellLine([]string{"velocityd", "token", "create", "me", "--scope", "admin", "--data", folder})
 	case !server.IsLoopback(address):
-		who = "whoever reaches " + address.String()
+		callers = "every program that reaches " + address.String()
 	}
-	return "This is for trying and developing: " + who + " may ask, change zones and release keys, without credentials."
+	return "This is for trying and developing: " + callers +
+		" may ask, change zones and release keys, without credentials."
 }
 
 // baseURL returns the URL at which a caller on this machine reaches the service.

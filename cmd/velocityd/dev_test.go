@@ -48,7 +48,7 @@ func TestDevLetsRightLoginsPassAndStopsGuesses(t *testing.T) {
 	})
 }
 
-// after returns what follows the first place of a text.
+// after returns the text behind the first place of another one.
 func after(all, text string) string {
 	_, rest, _ := strings.Cut(all, text)
 	return rest

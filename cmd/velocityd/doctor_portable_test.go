@@ -33,7 +33,7 @@ func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
 	}
 }
 
-// Nothing records an edit by SQL where there are no triggers, but who may read the audit is told.
+// Nothing records an edit by SQL where there are no triggers, but readers of the audit are told.
 func TestDoctorNamesPortableZonesEditedBesideService(t *testing.T) {
 	t.Parallel()
 	d := enginetest.Portable(t, service.Zone{ID: 7, Rate: 5, Window: time.Minute}) // by SQL

@@ -16,7 +16,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// consult runs doctor as an account, and returns its findings by what they are about.
+// consult runs doctor as an account, and returns its findings by their subjects.
 func consult(t *testing.T, d *enginetest.Database) (code int, found map[string][]service.Diagnosis) {
 	t.Helper()
 	return consultOn(t, d, engine.Auto)

@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-// consoleFlags say whether there is a console, and who may log in to it how often.
+// consoleFlags say whether there is a console, and and how often a person may log in to it.
 type consoleFlags struct {
 	Console        string `env:"VELOCITY_CONSOLE" default:"on" enum:"on,off" placeholder:"on|off" help:"on: people get pages below /console/, at --admin-listen if there is one. off: there are no such paths."`
 	ConsoleZone    int64  `name:"console-zone" env:"VELOCITY_CONSOLE_ZONE" default:"0" placeholder:"ZONE" help:"Zone of addresses that each log-in to the console is checked in. 0: log-ins are not limited."`

@@ -76,7 +76,8 @@ func (f serviceFlags) validate() error {
 	case f.RequireAuth && f.InsecureNoAuth:
 		return shell.Usagef("--require-auth and --insecure-no-auth contradict each other: leave one out")
 	case f.ProxyProtocol && len(f.TrustedProxies) == 0:
-		return shell.Usagef("--proxy-protocol needs --trusted-proxies: nobody else may say which client a connection is of")
+		return shell.Usagef(
+			"--proxy-protocol needs --trusted-proxies: only a trusted proxy may say which client a connection is of")
 	case f.DegradedAfter < time.Millisecond || f.DegradedAfter >= f.CheckTimeout:
 		return shell.Usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", f.CheckTimeout,
 			f.DegradedAfter)

@@ -18,7 +18,7 @@ import (
 const (
 	// healthTimeout is below the time that container engines give a check of health.
 	healthTimeout = 4 * time.Second
-	// longestProblem bounds what is read of an answer, in bytes.
+	// longestProblem bounds how much of an answer is read, in bytes.
 	longestProblem = 64 << 10
 )
 

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	enginetest.Main(m)
 }
 
-// patience is how long tests wait for what comes by itself, on slow machines too.
+// patience is how long tests wait for events, on slow machines too.
 const patience = 5 * time.Minute
 
 // lifetime bounds a command, far beyond any test's end. With a deadline of its
@@ -74,7 +74,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// environment is what a command is given in place of the process's own.
+// environment is the environment of a command, in place of the process's own.
 type environment map[string]string
 
 func (e environment) lookup(name string) (string, bool) {
@@ -99,7 +99,7 @@ func (e environment) orNoRetention(name string) (string, bool) {
 	return value, ok
 }
 
-// tester is who runs the commands of tests.
+// tester is the principal of the commands of tests.
 const tester = "tester@host"
 
 // parserOf returns the program's parser of command lines, which fills a grammar and ends nothing.
@@ -137,13 +137,13 @@ func fileOf(t *testing.T, name, text string) string {
 	return path
 }
 
-// result is what a command came to.
+// result is the end of a command.
 type result struct {
 	code           int
 	stdout, stderr string
 }
 
-// said is what a command wrote to stderr besides the name of its database.
+// said is the text that a command wrote to stderr besides the name of its database.
 func (r result) said() string {
 	if first, rest, found := strings.Cut(r.stderr, "\n"); found &&
 		strings.HasPrefix(first, "velocityd: the database is ") {
@@ -194,7 +194,7 @@ func commandUntil(t *testing.T, env environment, lines int, args ...string) resu
 	}
 }
 
-// must carries out a command that has to succeed, and returns what it printed.
+// must carries out a command that has to succeed, and returns its output.
 func must(t *testing.T, env environment, args ...string) string {
 	t.Helper()
 	r := command(env, nil, args...)

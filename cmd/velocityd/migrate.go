@@ -70,7 +70,7 @@ func (c *migrateUpCmd) Run(ctx context.Context, p *shell.Process) error {
 		func(dsn string) (migrations.Change, error) { return migrations.Up(ctx, c.Engine, dsn) })
 }
 
-// printPlan prints what up would do, as a script for each keyspace.
+// printPlan prints the steps of up, as a script for each keyspace.
 func (c *migrateUpCmd) printPlan(ctx context.Context, p *shell.Process) error {
 	dsn, err := c.Resolve()
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *migrateDownCmd) Run(ctx context.Context, p *shell.Process) error {
 	})
 }
 
-// move changes the schema and prints what it changed. It does not print what another
+// move changes the schema and prints its steps. It does not print what another
 // migration changed while this one waited for it.
 func move(f ask.DatabaseFlags, p *shell.Process, change func(dsn string) (migrations.Change, error)) error {
 	dsn, err := f.Resolve()
@@ -169,7 +169,7 @@ func move(f ask.DatabaseFlags, p *shell.Process, change func(dsn string) (migrat
 	return nil
 }
 
-// printLeft says what a database behind vtgate still has of its time as MySQL.
+// printLeft names the remains that a database behind vtgate still has of its time as MySQL.
 func printLeft(w io.Writer, left []migrations.Routine) {
 	if len(left) == 0 {
 		return

@@ -44,7 +44,7 @@ Example:
   VELOCITY_DSN='root:secret@tcp(db.example:3306)/velocityd' velocityd migrate roles --service velocity --analyst analyst --dry-run`
 }
 
-// Run assigns the roles, or prints what that would do.
+// Run assigns the roles, or prints the plan.
 func (c *migrateRolesCmd) Run(ctx context.Context, p *shell.Process) error {
 	assignments, err := c.assignments()
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *shell.Process) error {
 	return err
 }
 
-// printReassignments prints what changes are to be made, and returns the accounts that lose rights.
+// printReassignments prints the changes, and returns the accounts that lose rights.
 func printReassignments(w io.Writer, changes []roles.Reassignment) (losers []string) {
 	for _, change := range changes {
 		fmt.Fprintf(w, "-- %s: %s\n", change.Role, change.Account)

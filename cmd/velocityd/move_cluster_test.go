@@ -68,7 +68,7 @@ func (m *moving) throughVitess(t *testing.T, load *moveLoad, direct *instanceUnd
 	second := m.serve(t, m.cluster.DSN(), "auto")
 	load.use(t, first, second)
 	load.stopSQL()
-	load.stage(t, "nobody asks MySQL itself", 300)
+	load.stage(t, "no caller asks MySQL itself", 300)
 	if code := direct.stop(t); code != exitSuccess {
 		t.Errorf("the instance on MySQL ended with %d", code)
 	}
@@ -87,7 +87,7 @@ func (m *moving) toShards(t *testing.T, load *moveLoad, instances []*instanceUnd
 	m.moveTables(t, "switchtraffic", "--tablet-types=replica,rdonly")
 	load.stage(t, "reads switched", 300)
 	for _, i := range instances {
-		// Shards without tables, or without a primary, are no reason as long as nobody needs them.
+		// Shards without tables, or without a primary, are no reason as long as no check needs them.
 		if strings.Contains(i.stderr.String(), "no shard of the buckets") {
 			t.Error("an instance was not ready because of shards that have no buckets yet")
 		}
@@ -329,7 +329,7 @@ func (m *moving) txnIDs(t *testing.T, from *sql.DB) map[uint64]service.Bucket {
 	return ids
 }
 
-// audit holds what is on the shards against the rules and against what callers were told.
+// audit holds the rows on the shards against the rules and against the answers to callers.
 func (m *moving) audit(t *testing.T, load *moveLoad, zones []service.Zone) {
 	t.Helper()
 	m.gate.Audit(t, zones...)
@@ -344,7 +344,7 @@ func (m *moving) audit(t *testing.T, load *moveLoad, zones []service.Zone) {
 	}
 }
 
-// edit does what operators do, on the shards.
+// edit makes changes of operators, on the shards.
 func (m *moving) edit(t *testing.T, instance *instanceUnderTest) {
 	t.Helper()
 	env := environment{"VELOCITY_DSN": m.cluster.DSN()}

@@ -41,7 +41,7 @@ type moveLoad struct {
 	stopOfSQL context.CancelFunc
 	sqlCaller sync.WaitGroup
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	told     map[uint64]service.Bucket
 	repeated []uint64
 	attempts map[string]int // the buckets of checks with an attempt id that were answered
@@ -57,14 +57,14 @@ type answeredAttempt struct {
 	decision service.Decision
 }
 
-// moveStage is what callers met from one step of the move to the next.
+// moveStage counts the answers to callers from one step of the move to the next.
 type moveStage struct {
 	name       string
 	begun      time.Time
 	decided    int
 	blocked    int
 	bySQL      int
-	withAnswer map[string]int // by what the caller of zoneWithAnswer was told
+	withAnswer map[string]int // by the answer to the caller of zoneWithAnswer
 	refused    map[string]int // by the text of the error
 	kinds      map[error]int
 	lastAnswer time.Time
@@ -123,7 +123,7 @@ func (l *moveLoad) stopSQL() {
 }
 
 // stage waits until so many more checks were decided since the last stage ended, says what
-// callers have met, and begins another. Name is what has just been done.
+// callers have met, and begins another. Name is the step that was just taken.
 func (l *moveLoad) stage(t *testing.T, name string, checks int) {
 	t.Helper()
 	l.mu.Lock()
@@ -187,7 +187,7 @@ func (l *moveLoad) askOnAndOn(ctx context.Context, caller int) {
 			}
 		}
 		clients := *l.instances.Load()
-		// Not under ctx: what is asked is waited for, so that the answer is known.
+		// Not under ctx: a question is waited for, so that its answer is known.
 		decisions, err := clients[caller%len(clients)].CheckAll(context.Background(), []service.Check{check})
 		if err == nil {
 			err = decisions[0].Err
@@ -274,7 +274,7 @@ func (l *moveLoad) noteDecided(check service.Check, d service.Decision) {
 	l.answered(d.Blocked)
 }
 
-// note remembers a txn that somebody was told of. The caller holds mu.
+// note remembers a txn that a caller was told of. The caller holds mu.
 func (l *moveLoad) note(id uint64, bucket service.Bucket) {
 	if _, twice := l.told[id]; twice || id == 0 {
 		l.repeated = append(l.repeated, id)
@@ -349,7 +349,7 @@ func (l *moveLoad) repeat(t *testing.T, instance *instanceUnderTest) {
 	t.Logf("%d attempts of before the move were asked again", repeated)
 }
 
-// hold holds the txns that are recorded against what callers were told.
+// hold holds the recorded txns against the answers to callers.
 func (l *moveLoad) hold(t *testing.T, recorded map[uint64]service.Bucket) {
 	t.Helper()
 	l.mu.Lock()

@@ -19,7 +19,7 @@ import (
 )
 
 // The overload is an instance with little room, and ten times the callers that
-// find room in it, who ask again at once whatever they are told.
+// find room in it, which ask again at once after any answer.
 const (
 	overloadLanes = 2
 	overloadQueue = 8
@@ -39,7 +39,7 @@ const (
 	steadyCallers, steadyEach, steadySlack = overloadQueue, 50, 10
 )
 
-// crowd asks an instance and counts what it is told.
+// crowd asks an instance and counts the answers.
 type crowd struct {
 	url    string
 	client *http.Client
@@ -61,7 +61,7 @@ func newCrowd(t *testing.T, url string) *crowd {
 	return &crowd{url: url + "/v1/check", client: &http.Client{Transport: transport, Timeout: overloadTimeout + patience}}
 }
 
-// ownKey is one that nobody else has.
+// ownKey is a key of one caller alone.
 func (c *crowd) ownKey() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +153,7 @@ func (c *crowd) steady(t *testing.T) time.Duration {
 	return took
 }
 
-// overload is ten times what the instance has room for. Every fourth check is of
+// overload is ten times the room of the instance. Every fourth check is of
 // one bucket.
 func (c *crowd) overload(length time.Duration) time.Duration {
 	began := time.Now()
@@ -214,7 +214,7 @@ func TestTenfoldOverloadIsAnsweredOrToldToRetry(t *testing.T) {
 		t.Errorf("%d of %d checks of the hot bucket were allowed, want %d", c.hotAllowed, c.hotDecided, want)
 	}
 	if c.busy == 0 {
-		t.Error("nobody was refused: that was no overload")
+		t.Error("no check was refused: that was no overload")
 	}
 	if peak > overloadMiB {
 		t.Errorf("%d MiB of memory", peak)

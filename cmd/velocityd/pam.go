@@ -84,7 +84,7 @@ func (f *pamFlags) do(
 	return act(ctx, pam.Door{Service: remote, UserZone: f.UserZone, AddressZone: f.AddressZone}, login)
 }
 
-// with opens what check leaves for success.
+// with opens the folder in which check leaves logins for success.
 func (f *pamFlags) with(door pam.Door) (_ pam.Door, err error) {
 	if door.Program, err = pam.Parent(); err != nil {
 		return door, err

@@ -8,7 +8,7 @@ import (
 	"velocityd/service"
 )
 
-// operator returns the name of the user who runs the program, as user@host. It trusts
+// operator returns the name of the program's user, as user@host. It trusts
 // the operating system and proves nothing.
 func operator() string {
 	name := fmt.Sprintf("uid %d", os.Getuid())

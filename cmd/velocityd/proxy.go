@@ -139,8 +139,8 @@ func (c *proxyCmd) policy(logger *slog.Logger) client.OnError {
 	}
 }
 
-// tryService asks the service who the proxy is, so that a wrong address or token is in the log before the first user
-// comes.
+// tryService asks the service for the proxy's own name, so that a wrong address or token is in the log before the first
+// user comes.
 func (c *proxyCmd) tryService(ctx context.Context, remote *client.Client, logger *slog.Logger) {
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, client.DefaultTimeout)

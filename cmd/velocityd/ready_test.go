@@ -120,7 +120,7 @@ func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, i.stderr)
 	}
 	if strings.Contains(i.stderr.String(), `"route"`) {
-		t.Error("somebody has asked")
+		t.Error("readiness was asked")
 	}
 }
 

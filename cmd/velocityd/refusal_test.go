@@ -11,7 +11,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// Two statements by hand, and nobody can log in. The log, the metrics and lint say so, and restore
+// After two statements by hand, all logins are refused. The log, the metrics and lint say so, and restore
 // brings the zone back.
 func TestLossOfAllZonesIsToldAndReversible(t *testing.T) {
 	t.Parallel()

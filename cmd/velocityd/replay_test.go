@@ -20,7 +20,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// stamp is what sshd's lines begin with.
+// stamp begins sshd's lines.
 const stamp = "Dec 10 06:55:48 gate sshd[24200]: "
 
 func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
@@ -87,7 +87,7 @@ func gzipped(t *testing.T, text string) string {
 
 // forgiving is an independent reading of an sshd log under a limit per user and
 // one per address that count failures alone, and where a success forgives the
-// user: what is held against whom in the end.
+// user: the attempts that are held against each in the end.
 func forgiving(log string, userRate, ipRate int) (users, ips map[string]int, attempts, blocked int64) {
 	users, ips = map[string]int{}, map[string]int{}
 	line := regexp.MustCompile(

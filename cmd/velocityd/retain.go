@@ -72,7 +72,7 @@ func (c *retainCmd) Run(ctx context.Context, p *shell.Process) error {
 	return err
 }
 
-// expect prints what would leave.
+// expect prints which rows would leave.
 func expect(ctx context.Context, p *shell.Process, r *retention.Runner) error {
 	leaving, err := r.Expect(ctx)
 	if err != nil {

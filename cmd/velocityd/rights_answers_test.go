@@ -107,7 +107,7 @@ func furtherCommands() []string {
 }
 
 // TestEachRoleIsAnsweredAsOnFile runs each command as the owner, a DBA, the service that edits zones and an analyst,
-// and compares with the answers on file: exit codes, both streams, and who is named in zone_audit. Commands that a role
+// and compares with the answers on file: exit codes, both streams, and the names in zone_audit. Commands that a role
 // may not carry out are done by the owner afterwards, so that the later ones find the same rows. The owner runs more of
 // them.
 func TestEachRoleIsAnsweredAsOnFile(t *testing.T) {
@@ -222,7 +222,7 @@ func (a *answers) askAll(t *testing.T, engine *enginetest.Engine, role roles.Rol
 	a.note(role, "zone_audit", maskAnswer(t, as, owner, changedBy(t, d)))
 }
 
-// changedBy counts the changes in zone_audit by what changed, and by the principal and the account.
+// changedBy counts the changes in zone_audit by subject, principal and account.
 func changedBy(t *testing.T, d *enginetest.Database) string {
 	t.Helper()
 	rows, err := enginetest.Texts(d.SQL, "SELECT subject, action, COALESCE(principal, '-'), changed_by, COUNT(*) FROM "+
@@ -237,7 +237,7 @@ func changedBy(t *testing.T, d *enginetest.Database) string {
 	return out.String()
 }
 
-// answerMasks take out what differs from run to run.
+// answerMasks take out the parts that differ from run to run.
 func answerMasks() []struct{ pattern, by string } {
 	return []struct{ pattern, by string }{
 		{`(?:[\w./-]*/)?(zones\.yaml|auth\.log|gates\.yaml)`, "$1"},
@@ -261,7 +261,7 @@ func answerMasks() []struct{ pattern, by string } {
 	}
 }
 
-// maskAnswer puts placeholders in the place of what differs from run to run.
+// maskAnswer puts placeholders in the place of the parts that differ from run to run.
 func maskAnswer(t *testing.T, as, owner *enginetest.Database, text string) string {
 	t.Helper()
 	var names []string

@@ -21,7 +21,7 @@ type roleCommand struct {
 // admin is no role: a command that only an administrator runs, and that its test covers.
 const admin roles.Role = "admin"
 
-// roleCommands are in an order in which each finds what it names.
+// roleCommands are in an order in which each finds the rows that it names.
 func roleCommands(t *testing.T) []roleCommand {
 	t.Helper()
 	dir := t.TempDir()
@@ -103,7 +103,7 @@ func TestEachCommandNeedsTheRightsOfItsRole(t *testing.T) {
 			if c.role == admin {
 				continue
 			}
-			if accounts[c.role] == nil { // once there is what it may read
+			if accounts[c.role] == nil { // once there are rows that it may read
 				accounts[c.role] = d.RoleAccount(t, c.role)
 			}
 			narrow := accounts[c.role]
@@ -147,7 +147,7 @@ func runAs(t *testing.T, d, as *enginetest.Database, args string) result {
 	if !strings.Contains(args, " follow") {
 		return command(env, nil, strings.Fields(args)...)
 	}
-	// What is followed comes when it has an age.
+	// Followed rows come when they have an age.
 	enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 MINUTE")
 	enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at - INTERVAL 1 MINUTE")
 	return commandUntil(t, env, 1, strings.Fields(args)...)

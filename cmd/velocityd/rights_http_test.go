@@ -70,7 +70,7 @@ func newRightsWorld(t *testing.T, engine *enginetest.Engine, role roles.Role) *r
 	return w
 }
 
-// fill writes what differs from one request to the next: %n is a number of the request, %j the last back-test.
+// fill writes the parts that differ from one request to the next: %n is a number of the request, %j the last back-test.
 func (w *rightsWorld) fill(text string) string {
 	return strings.NewReplacer("%n", fmt.Sprint(w.asked+100), "%j", w.job).Replace(text)
 }
@@ -135,12 +135,12 @@ func (w *rightsWorld) askOnce(t *testing.T, o operation) (status int, text strin
 	return response.StatusCode, string(body[:n])
 }
 
-// work runs the tasks of retention, of events and of webhooks once, due or not, and what an instance does by itself.
+// work runs the tasks of retention, of events and of webhooks once, due or not, and the own tasks of an instance.
 // Neither finds its work done by the last time.
 func (w *rightsWorld) work(t *testing.T) (done []string, errs []string) {
 	t.Helper()
 	w.ask(t, operation{name: "POST /v1/check", body: `{"zone_id":1,"bucket_key":"w%n"}`})
-	for _, statement := range []string{ // totals are of what has an age
+	for _, statement := range []string{ // totals are of txns with an age
 		"UPDATE zone_txn SET created_at = created_at - INTERVAL 5 MINUTE",
 		"UPDATE zone_txn_mark SET marked_at = marked_at - INTERVAL 5 MINUTE",
 		"UPDATE totals_progress SET rolled_up_to = rolled_up_to - INTERVAL 6 MINUTE",
@@ -228,7 +228,7 @@ func TestTheServicesAccountMayDoEachOperation(t *testing.T) {
 	})
 }
 
-// refusal is what is said of an operation that the account may not do: in the answer, and in the log.
+// refusal has the texts about an operation that the account may not do: in the answer, and in the log.
 func (w *rightsWorld) refusal(t *testing.T, name string, o operation) string {
 	t.Helper()
 	switch name {
@@ -269,8 +269,8 @@ func describedOperations(t *testing.T) (names []string) {
 	return names
 }
 
-// revoke takes a right on a table, on a procedure or, as *, on the database from an account, and returns what gives it
-// back.
+// revoke takes a right on a table, on a procedure or, as *, on the database from an account, and returns the statement
+// that gives it back.
 func revoke(t *testing.T, d, narrow *enginetest.Database, privilege, object string) (restore func()) {
 	t.Helper()
 	cfg := configOf(t, narrow.DSN)

@@ -12,7 +12,7 @@ type operation struct {
 	before string
 }
 
-// operations are in an order in which each finds what it names.
+// operations are in an order in which each finds the rows that it names.
 func operations() []operation { //nolint:funlen // one table
 	const attempt = "X-Attempt"
 	return []operation{

@@ -18,7 +18,7 @@ func TestEverySecretsFileReadableByOthersIsRefused(t *testing.T) {
 	file := filepath.Join(folder, "open")
 	cert, key := filepath.Join(folder, "cert"), filepath.Join(folder, "key-1")
 	for _, path := range []string{file, cert, key} {
-		if err := os.WriteFile(path, []byte(strings.Repeat("0f", 32)+"\n"), 0o644); err != nil { //nolint:gosec // what is to be refused
+		if err := os.WriteFile(path, []byte(strings.Repeat("0f", 32)+"\n"), 0o644); err != nil { //nolint:gosec // this is to be refused
 			t.Fatal(err)
 		}
 	}

@@ -39,7 +39,7 @@ const (
 	hiddenHash    = "c0ffee4711decaf0"
 )
 
-// secrets are what nothing may hold, by what it is. What else must stay secret gets its line here.
+// secrets are texts that nothing may hold, by their kinds. A further secret gets its line here.
 func secrets(token string) map[string]string {
 	return map[string]string{
 		"token":               token,
@@ -65,7 +65,7 @@ func mustHex(text string) []byte {
 	return raw
 }
 
-// outputs are all that a full run has written, by what it is. What else a run writes gets its line where
+// outputs are all that a full run has written, by kind. A further output of a run gets its line where
 // the run is.
 type outputs map[string]string
 
@@ -124,7 +124,7 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	written["the commands"] = runEveryCommand(env)
 	written["an instance without keys"] = askWithoutKeys(t, dsn)
 	written["panics"] = askWherePanicsAre(t, folder)
-	// Whatever the database has, before faults are made in it.
+	// All of the database, before faults are made in it.
 	for name, text := range dump(t, d) {
 		written["table "+name] = text
 	}
@@ -254,7 +254,7 @@ func askEverything(t *testing.T, url string) string {
 		{"GET", "/", ""},
 	} {
 		r := send(t, request.method, url+request.path, request.body)
-		// Whoever misspelt a member, or a word that is no key, is told which: that is the caller's own text.
+		// The answer names a misspelt member, or a word that is no key: that is the caller's own text.
 		isEchoed := strings.Contains(request.body, `"`+hiddenUser+`":`) ||
 			strings.Contains(request.body, `key_form":"`+hiddenUser)
 		if r.status >= http.StatusBadRequest && !isEchoed {
@@ -372,7 +372,7 @@ func askWherePanicsAre(t *testing.T, folder string) string {
 	return answers + log.String()
 }
 
-// breakTables makes the engine refuse what a check and a change need.
+// breakTables makes the engine refuse the statements of a check and of a change.
 func breakTables(t *testing.T, d *enginetest.Database, url string) {
 	t.Helper()
 	enginetest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")

@@ -88,7 +88,8 @@ func (c *serveCmd) run(ctx context.Context, p *shell.Process) error {
 	}
 	options := c.options()
 	options.Database.DSN, options.Database.Engine, options.Database.Reread = dsn, c.Engine, c.Reread()
-	if err := c.addTelemetry(ctx, p, &options, append(c.DSNFlags.Attrs(), slog.String("config", c.Config))...); err != nil {
+	if err := c.addTelemetry(ctx, p, &options,
+		append(c.DSNFlags.Attrs(), slog.String("config", c.Config))...); err != nil {
 		return err
 	}
 	options.Listening = func(ctx context.Context) {

@@ -21,6 +21,6 @@ func TestUnfitStateFolderEndsServeAtOnce(t *testing.T) {
 	r = command(environment{"VELOCITY_DSN": "u@tcp(127.0.0.1:1)/d"}, nil, "serve", "--listen", "127.0.0.1:0",
 		"--state-dir", shared)
 	if r.code != exitError || !strings.Contains(r.stderr, "--state-dir") || !strings.Contains(r.stderr, "chmod go-w") {
-		t.Errorf("a folder for everybody: %+v", r)
+		t.Errorf("a folder for all users: %+v", r)
 	}
 }

@@ -77,7 +77,7 @@ func awaitNoNewConnections(t *testing.T, i *instanceUnderTest) {
 	})
 }
 
-// statusLog is what callers were told: a status, or 0 where no answer came.
+// statusLog has the answers to callers: a status, or 0 where no answer came.
 type statusLog struct{ *told[int] }
 
 // askUntilRefused asks check after check, each of a key of its own, until no
@@ -95,7 +95,7 @@ func (o statusLog) askUntilRefused(url, name string) {
 	}
 }
 
-// compare holds what callers were told against what is recorded: 200 is one txn,
+// compare holds the answers against the recorded txns: 200 is one txn,
 // and everything else none.
 func (o statusLog) compare(t *testing.T, d *enginetest.Database) {
 	t.Helper()
@@ -115,7 +115,7 @@ func (o statusLog) compare(t *testing.T, d *enginetest.Database) {
 		delete(recorded, key)
 	}
 	if len(recorded) > 0 {
-		t.Errorf("recorded for nobody: %v", recorded)
+		t.Errorf("recorded for no caller: %v", recorded)
 	}
 }
 

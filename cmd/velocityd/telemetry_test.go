@@ -25,7 +25,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// watched starts an instance with the rights of a service's account, and asks it what makes
+// watched starts an instance with the rights of a service's account, and asks it all that makes
 // every metric appear.
 func watched(t *testing.T) *instanceUnderTest {
 	t.Helper()

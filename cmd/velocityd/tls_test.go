@@ -61,12 +61,12 @@ func TestTheURLOfDevFollowsTheListener(t *testing.T) {
 	}
 }
 
-// secureInstance is an instance that speaks TLS, and what reaches it.
+// secureInstance is an instance that speaks TLS, and a client that reaches it.
 type secureInstance struct {
 	*instanceUnderTest
 	cmd    *exec.Cmd
 	files  handlerstest.Mount
-	ca     string // file of who signs the certificates
+	ca     string // file of the authority that signs the certificates
 	admin  string // URL
 	client *http.Client
 	issue  func(name string) handlerstest.Pair

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// told is what callers were told, by key.
+// told has the answers to callers, by key.
 type told[A comparable] struct {
 	mu      sync.Mutex
 	answers map[string]A
@@ -31,7 +31,7 @@ func (o *told[A]) count(answer A) (n int) {
 	return n
 }
 
-// recordedBy returns what a query of names and numbers answers, such as how many txns a key has.
+// recordedBy returns the answer to a query of names and numbers, such as how many txns a key has.
 func recordedBy(t *testing.T, on *sql.DB, query string) map[string]int {
 	t.Helper()
 	rows, err := on.Query(query)

@@ -151,7 +151,7 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) { //nolint:funlen // a table
 		t, []misuse{{"serve", with(needsDSN, "OTEL_TRACES_EXPORTER", "zipkin"), "OTEL_TRACES_EXPORTER must be otlp or none"}})
 }
 
-// misuse is a command line that is wrong, and what it is answered with.
+// misuse is a command line that is wrong, and its answer.
 type misuse struct {
 	args string
 	env  environment

@@ -67,7 +67,7 @@ func TestZonesMatchFileAfterReviewOfDifferences(t *testing.T) {
 	}
 }
 
-// onRead lets somebody else change the zones while the question of a command waits.
+// onRead lets another program change the zones while the question of a command waits.
 type onRead struct{ do func() }
 
 func (r onRead) Read(p []byte) (int, error) {
@@ -180,7 +180,7 @@ func restoreWhatWasDeleted(t *testing.T, d *enginetest.Database, env environment
 	}
 }
 
-// withoutRevisions returns what zone show prints, without the revisions.
+// withoutRevisions returns the output of zone show, without the revisions.
 func withoutRevisions(shown string) string {
 	var lines []string
 	for line := range strings.Lines(shown) {

@@ -72,7 +72,7 @@ func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 				if r.code == exitSuccess {
 					return
 				}
-				// Twice in a row somebody was faster, or held the zone for long, which is said.
+				// Twice in a row another program was faster, or held the zone for long, which is said.
 				if r.code != exitError || !strings.Contains(r.stderr, "another program is changing") &&
 					!strings.Contains(r.stderr, "busy") {
 					t.Errorf("%s: %+v", edit, r)

@@ -67,7 +67,7 @@ type secretVolume struct {
 // tokenJob is the place of the Job of the first token among manifests by kind.
 const tokenJob = "Job of the first token"
 
-// cluster is what a chart finds: Secrets and ConfigMaps with their texts, by name and key.
+// cluster has the objects that a chart finds: Secrets and ConfigMaps with their texts, by name and key.
 type cluster map[string]map[string]string
 
 // renderChart renders the chart with the values of an example, by name and kind.
@@ -113,7 +113,7 @@ func (p pod) container(t *testing.T, i image, c cluster) container {
 	return made
 }
 
-// mount makes the folder of a volume as the kubelet does with fsGroup 65532: everybody may write the folder itself,
+// mount makes the folder of a volume as the kubelet does with fsGroup 65532: all users may write the folder itself,
 // which has the sticky bit, and each file is a link through ..data into a folder of root.
 func (c cluster) mount(t *testing.T, v volume) string {
 	t.Helper()

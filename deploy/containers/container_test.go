@@ -98,7 +98,7 @@ func (c container) makePlace(t *testing.T, m mount) {
 	}
 }
 
-// run carries out one command, and returns what it printed, on both outputs, and its exit code.
+// run carries out one command, and returns its two outputs and its exit code.
 func (c container) run(t *testing.T, args ...string) (printed string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -51,7 +51,7 @@ func newSecrets(t *testing.T) database {
 	return d
 }
 
-// makeSecrets runs secrets.sh as the compose file does, and returns what it printed.
+// makeSecrets runs secrets.sh as the compose file does, and returns its output.
 func (d database) makeSecrets(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "bash", "secrets.sh", d.folder, "mariadb:3306").CombinedOutput()

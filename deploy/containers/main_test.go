@@ -1,8 +1,8 @@
 //go:build packages
 
-// Package containers_test runs what the image, the compose file and the chart hold, without a container engine: the
-// image is unpacked and entered by chroot, as its user, read-only, in a network with nothing else in it. The database
-// is a real one. It must not know how they are built: `make test-containers` builds them.
+// Package containers_test runs the contents of the image, the compose file and the chart, without a container engine:
+// the image is unpacked and entered by chroot, as its user, read-only, in a network with nothing else in it. The
+// database is a real one. It must not know how they are built: `make test-containers` builds them.
 package containers_test
 
 import (

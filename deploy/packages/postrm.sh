@@ -1,5 +1,5 @@
 #!/bin/sh
-# A purge removes the folder that the service itself has written, and what the pages put into /etc/velocityd that can be made
+# A purge removes the folder that the service itself has written, and the files that the pages put into /etc/velocityd that can be made
 # anew: the DSN with its password, tokens, the pair of TLS. Other files stay: lost keys of pseudonyms could not be replaced.
 set -e
 if [ "$1" = purge ]; then

@@ -54,12 +54,12 @@ func (b *backend) identify(ctx context.Context, c *call) (err error) {
 
 // ask has one check decided, and keeps it for the log.
 func (b *backend) ask(ctx context.Context, c *call, check service.Check) (service.Decision, error) {
-	c.asked.Checks = []service.Check{check}
+	c.logged.Checks = []service.Check{check}
 	var err error
-	if c.asked.Decisions, err = b.options.Limiter.CheckAll(ctx, c.asked.Checks); err != nil {
+	if c.logged.Decisions, err = b.options.Limiter.CheckAll(ctx, c.logged.Checks); err != nil {
 		return service.Decision{}, err
 	}
-	return c.asked.Decisions[0], c.asked.Decisions[0].Err
+	return c.logged.Decisions[0], c.logged.Decisions[0].Err
 }
 
 // call is one call of a service, for the log.
@@ -67,7 +67,7 @@ type call struct {
 	route  string
 	began  time.Time
 	caller admission.Caller
-	asked  admission.Request
+	logged admission.Request
 }
 
 // attrs returns the call and how it ended. No attribute holds a bucket key.
@@ -79,7 +79,7 @@ func (c *call) attrs(status string) []slog.Attr {
 	if c.caller.Name != "" {
 		attrs = append(attrs, slog.String("caller", c.caller.Name))
 	}
-	return c.asked.AppendAttrs(attrs)
+	return c.logged.AppendAttrs(attrs)
 }
 
 // leastDeadline is the shortest time that a caller should wait: a check may have to wait for a bucket that others hold.
@@ -108,7 +108,7 @@ func (b *backend) report(ctx context.Context, c *call, err error) {
 	if err != nil {
 		kind, _ := api.KindOf(err)
 		seen.Status = codeOf(kind).String()
-		if len(c.asked.Checks) == 0 && faultOf(err).Kind == admission.Refused {
+		if len(c.logged.Checks) == 0 && faultOf(err).Kind == admission.Refused {
 			seen.Refused = kind.Code
 		}
 	}
@@ -119,10 +119,10 @@ func (b *backend) report(ctx context.Context, c *call, err error) {
 	if b.options.Observe != nil {
 		b.options.Observe(seen)
 	}
-	for _, fault := range c.asked.Faults(err, faultOf) {
+	for _, fault := range c.logged.Faults(err, faultOf) {
 		if fault.Kind != admission.None {
 			fault.Method, fault.Route = protocol, c.route
-			b.faults.Report(ctx, fault, c.asked.ZoneIDs(), func() []slog.Attr { return c.attrs(seen.Status) })
+			b.faults.Report(ctx, fault, c.logged.ZoneIDs(), func() []slog.Attr { return c.attrs(seen.Status) })
 		}
 	}
 }

@@ -17,9 +17,9 @@ type JSON struct{ limits *limits }
 func NewJSON(o Options) JSON { return JSON{&limits{backend: &backend{options: o}}} }
 
 // AnswerJSON returns the answer to a RateLimitRequest in the JSON of protobuf, in the same form, and whether the
-// request is over its limit. The caller must have the scope check. AnswerJSON writes the check into asked. The errors
+// request is over its limit. The caller must have the scope check. AnswerJSON writes the check into logged. The errors
 // are those of the Limiter, and one that wraps service.ErrInvalid; they repeat no value of the request.
-func (j JSON) AnswerJSON(ctx context.Context, text []byte, caller admission.Caller, asked *admission.Request) (
+func (j JSON) AnswerJSON(ctx context.Context, text []byte, caller admission.Caller, logged *admission.Request) (
 	answer []byte, isOver bool, err error,
 ) {
 	request := &ratelimit.RateLimitRequest{}
@@ -29,7 +29,7 @@ func (j JSON) AnswerJSON(ctx context.Context, text []byte, caller admission.Call
 	}
 	c := &call{caller: caller}
 	response, err := j.limits.answer(ctx, c, request)
-	*asked = c.asked
+	*logged = c.logged
 	if err != nil {
 		return nil, false, err
 	}

@@ -21,9 +21,9 @@ func FuzzJSON(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		noted, asked := make(noting, 1), admission.Request{}
+		noted, logged := make(noting, 1), admission.Request{}
 		answers := envoy.NewJSON(envoy.Options{Limiter: noted, Buckets: memory.New()})
-		answer, _, err := answers.AnswerJSON(t.Context(), text, admission.Caller{}, &asked)
+		answer, _, err := answers.AnswerJSON(t.Context(), text, admission.Caller{}, &logged)
 		if (err == nil) != json.Valid(answer) || err != nil && !errors.Is(err, service.ErrInvalid) &&
 			!errors.Is(err, service.ErrNotFound) {
 			t.Fatalf("%q: %q %v", text, answer, err)

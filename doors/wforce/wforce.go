@@ -157,8 +157,10 @@ func (d *handler) carryOut(w http.ResponseWriter, r *http.Request) (any, error) 
 	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
 	name := cmp.Or(r.PathValue("command"), r.URL.Query().Get("command"))
 	carryOut := d.commands[r.Method+" "+name]
-	c := &call{handler: d, api: asker, shareKey: cmp.Or(who.Name, wire.NetworkOf(peer.Addr()).String()),
-		secret: secretOf(r)}
+	c := &call{
+		handler: d, api: asker, shareKey: cmp.Or(who.Name, wire.NetworkOf(peer.Addr()).String()),
+		secret: secretOf(r),
+	}
 	if carryOut == nil || !zoneIn(r, "user", &c.user) || !zoneIn(r, "address", &c.address) || c.user+c.address == 0 {
 		return nil, errUnknown
 	}

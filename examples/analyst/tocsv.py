@@ -2,7 +2,7 @@
 
 import csv, re, sys
 
-def plain(cell):  # undoes what the client escapes
+def plain(cell):  # undoes the client's escapes
     return re.sub(r"\\(.)", lambda m: {"t": "\t", "n": "\n", "0": "\0"}.get(m[1], m[1]), cell)
 
 def safe(cell):

@@ -1,5 +1,5 @@
 // Command go is a caller of velocityd in Go: it asks before a login, and reports how the login ended.
-// docs/clients.md says what it does and why.
+// docs/clients.md describes it.
 package main
 
 import (
@@ -58,7 +58,7 @@ func mayTry(velocity client.CheckReporter, user string, address netip.Addr) (all
 	case errors.Is(err, service.ErrBusy), errors.Is(err, service.ErrUndecided), errors.Is(err, context.DeadlineExceeded):
 		log.Printf("velocityd has not answered: %v", err)
 	default:
-		log.Printf("ALERT: velocityd refuses our calls, and will until somebody mends it: %v", err)
+		log.Printf("ALERT: velocityd refuses our calls, and will until that is mended: %v", err)
 	}
 	return failOpen, 0
 }

@@ -65,7 +65,7 @@ func (f DatabaseFlags) Resolve() (string, error) {
 }
 
 // connectTimeout bounds how long a command tries to reach a database and looks at its schema. It is longer than that of
-// the service, because nobody tries a command again for its user.
+// the service, because no program tries a command again.
 const connectTimeout = 15 * time.Second
 
 // Open connects to the database for a short command, and verifies the schema.

@@ -1,5 +1,5 @@
-// Package ask is whom a command asks: a service at a URL, or a database by its DSN, and by which token and which keys.
-// It must not know any command.
+// Package ask opens the service or the database that a command asks, by its URL or its DSN, with its token and its
+// keys. It must not know any command.
 package ask
 
 import (
@@ -87,7 +87,7 @@ func (f Flags) Open(ctx context.Context) (Endpoint, error) {
 }
 
 // newLocal returns a client of the HTTP interface over a database, in this process. It asks for no token: the rights of
-// the database's account decide, and their lack is told by the engine's own words.
+// the database's account decide. A refusal has the engine's own words.
 func newLocal(store *db.Store, keys *service.Keyring) (*client.Client, error) {
 	records := server.WithPseudonyms(store, keys)
 	return client.New("http://in.process", client.InProcess(handlers.New(handlers.Options{

@@ -1,4 +1,4 @@
-// Package delivery sends events to webhooks: signed, over connections that reach only whom they may. It must not know
+// Package delivery sends events to webhooks: signed, only over connections that the operator allows. It must not know
 // how events are stored, nor when one is sent again.
 package delivery
 
@@ -28,8 +28,8 @@ const (
 	// DefaultTimeout is the deadline of one try, and connectTimeout that of its connection.
 	DefaultTimeout = 10 * time.Second
 	connectTimeout = 3 * time.Second
-	// mostRead is how many bytes of an answer are read. Nobody needs them, but a connection whose answer was read is used
-	// again.
+	// mostRead is how many bytes of an answer are read. They are not needed, but a connection whose answer was
+	// read is used again.
 	mostRead = 4 << 10
 )
 
@@ -44,7 +44,7 @@ type Sender struct {
 // Options configure a sender.
 type Options struct {
 	Agent string // the name that it gives itself
-	// Allowed are hosts that are reached whatever their addresses are, and by http, too. All others need a public address
+	// Allowed are hosts that are reached at private addresses, and by http, too. All others need a public address
 	// and https.
 	Allowed []string
 	Timeout time.Duration // the deadline of one try; 0: DefaultTimeout
@@ -131,7 +131,7 @@ func (s *Sender) request(
 	return request, isAllowed, nil
 }
 
-// reason returns why nobody answered, without the URL, whose query may have a secret, and without anything that came
+// reason returns why no answer came, without the URL, whose query may have a secret, and without anything that came
 // from the other end: what listens there need not speak HTTP, and its words may be for those inside the network alone.
 func (s *Sender) reason(err error) error {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {

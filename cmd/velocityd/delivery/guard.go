@@ -51,7 +51,7 @@ func refuseInner(_, address string, _ syscall.RawConn) error {
 }
 
 // isPublic reports whether an address is one of the public internet. An address of IPv6 that stands for one of IPv4
-// leads to a network that nobody sees in it, but for the one form that sockets have for IPv4 itself.
+// leads to a network that is not visible in it, but for the one form that sockets have for IPv4 itself.
 func isPublic(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsGlobalUnicast() || a.IsPrivate() || service.PlainAddr(a) != a {

@@ -65,7 +65,7 @@ func (d *Diagnoses) judge(i inspection.Result) {
 		"look at each MySQL server itself as docs/capacity.md says, and at vtctldclient GetKeyspace")
 }
 
-// kind is what the project knows of an engine.
+// kind is an engine, as far as the project knows it.
 type kind struct {
 	name, series, tested string // the series that it is tested on, and their versions as a regular expression
 	sessions             string // how the service's are
@@ -90,7 +90,7 @@ func (d *Diagnoses) judgeVersion(i inspection.Result) {
 	d.when(!tested, Warning, "engine", of.name+" "+i.Version+" is none of those that this program is tested on",
 		"use "+of.series+", or run the project's tests on it (VELOCITY_TEST_DSN)")
 	d.when(i.Variables["wsrep_on"] == "ON", Warning, "engine",
-		"it is a node of a Galera cluster, where locks of one node hold nobody on another",
+		"it is a node of a Galera cluster, where a lock on one node stops no session on another",
 		"let all instances and all SQL callers use one and the same node")
 }
 

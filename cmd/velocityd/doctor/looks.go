@@ -22,7 +22,7 @@ type Target struct {
 // look is one thing that the service does with its database.
 type look struct {
 	about string
-	fine  string // what doctor says if it works
+	fine  string // doctor's words if it works
 	do    string // the cure, besides the one that the error names
 	// isNeeded says that an instance without it is not ready.
 	isNeeded bool
@@ -63,7 +63,7 @@ func looks() []look {
 	}
 }
 
-// whole returns a *db.UnreadyError unless the look finds what it wants.
+// whole returns a *db.UnreadyError unless the look succeeds.
 func (l look) whole(ctx context.Context, t Target) error {
 	if err := l.prove(ctx, t); err != nil {
 		return err
@@ -82,7 +82,7 @@ func Ready(ctx context.Context, t Target) error {
 	return err
 }
 
-// judgeLooks reports what the looks find.
+// judgeLooks reports the results of the looks.
 func (d *Diagnoses) judgeLooks(ctx context.Context, t Target) {
 	of, err := t.Probe.Engine(ctx)
 	for _, l := range looks() {

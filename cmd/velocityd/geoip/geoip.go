@@ -12,7 +12,7 @@ import (
 	"velocityd/service"
 )
 
-// mostBytes bounds a file. It is read into memory whole: a file that somebody shortens while it is mapped would end the
+// mostBytes bounds a file. It is read into memory whole: a file that is shortened while it is mapped would end the
 // program.
 const mostBytes = 1 << 30
 

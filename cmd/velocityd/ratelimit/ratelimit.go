@@ -23,7 +23,7 @@ type Source struct {
 	Text []byte
 }
 
-// RemarkError is a sentence about a line of a configuration: a fault, or what is left out.
+// RemarkError is a sentence about a line of a configuration: a fault, or a part that is left out.
 type RemarkError struct {
 	File string
 	Line int // from 1
@@ -37,7 +37,7 @@ func (r RemarkError) Error() string { return fmt.Sprintf("%s:%d: %s", r.File, r.
 type Import struct {
 	Zones   []service.Zone // in the order of the configuration
 	Domains map[string]gate.Domain
-	// Left says what is left out, because it has no counterpart.
+	// Left names the parts that are left out, because they have no counterpart.
 	Left []RemarkError
 }
 

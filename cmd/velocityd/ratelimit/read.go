@@ -17,7 +17,7 @@ import (
 	"velocityd/service"
 )
 
-// reader collects what the configurations have.
+// reader collects the contents of the configurations.
 type reader struct {
 	file   string
 	next   int64 // the id of the next zone

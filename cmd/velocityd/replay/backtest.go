@@ -67,7 +67,7 @@ func (c *BacktestCommand) grid() backtest.Grid {
 	}
 }
 
-// Run makes the back-test and prints it. If it is interrupted, it prints what it has.
+// Run makes the back-test and prints it. If it is interrupted, it prints the result so far.
 func (c *BacktestCommand) Run(ctx context.Context, p *shell.Process) error {
 	if c.SSHD == "" && c.Zone == 0 {
 		return shell.Usagef("name --zone, or a log with --sshd")

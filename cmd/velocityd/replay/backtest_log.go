@@ -17,7 +17,7 @@ const (
 	logAddresses = 2
 )
 
-// logZones returns the zone that a log is tested with, and the other one, which blocks nobody.
+// logZones returns the zone that a log is tested with, and the other one, which blocks nothing.
 func (c *BacktestCommand) logZones() (tested, other service.Zone) {
 	users := service.Zone{
 		ID: logUsers, Description: "users of " + c.SSHD,

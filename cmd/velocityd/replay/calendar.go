@@ -66,7 +66,7 @@ type calendar struct {
 	timeless int // attempts without a time that can be read
 }
 
-// evidence is what has an open date: lines, and attempts.
+// evidence are the lines and attempts with an open date.
 type evidence struct{ lines, attempts int }
 
 // read reads the time of a line that adds some attempts.

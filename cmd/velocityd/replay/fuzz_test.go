@@ -26,7 +26,7 @@ func escaped(text string) string {
 	return out.String()
 }
 
-// FuzzReader holds that nothing in a line can break the reader, and that no user name, whatever it holds, can
+// FuzzReader holds that nothing in a line can break the reader, and that no user name, with any content, can
 // change the address or itself.
 func FuzzReader(f *testing.F) {
 	for _, text := range []string{

@@ -36,7 +36,7 @@ const (
 
 // heads are the forms of heads. The groups of each are those of type head, in order.
 var heads = []*regexp.Regexp{ //nolint:gochecknoglobals // a table that nothing changes
-	// TIME HOST PROGRAM[PID]: MESSAGE, with what several loggers put between them.
+	// TIME HOST PROGRAM[PID]: MESSAGE, with the insertions of several loggers.
 	regexp.MustCompile(container + priority + anyTime + facility + host + facility + program + solarisID + `(.*)`),
 	// RFC 5424: <PRIORITY>1 TIME HOST PROGRAM PID ID STRUCTURE MESSAGE
 	regexp.MustCompile(container + `<\d{1,3}>1 (-|` + isoTime + `) (\S+) (\S+) (\S+) \S+ ` + structure + ` \x{FEFF}?(.*)`),
@@ -45,7 +45,7 @@ var heads = []*regexp.Regexp{ //nolint:gochecknoglobals // a table that nothing 
 }
 
 // splitHead returns the parts of a line without its line end, or false if its form is not known.
-// The program's name is looked for there alone: anybody can have it written elsewhere in a line.
+// The program's name is looked for there alone: a client can have it written elsewhere in a line.
 func splitHead(line string) (head, bool) {
 	if strings.HasPrefix(line, "{") {
 		return journalHead(line)

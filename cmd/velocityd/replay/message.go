@@ -41,9 +41,9 @@ type messageForm struct {
 	outcome service.Outcome
 }
 
-// messageForms are read in this order. Whoever fails to log in chooses the user, which may be
-// "x from 192.0.2.1 port 22 ssh2", so that only the last " from " is surely sshd's. A user who was accepted
-// exists, but the text of a certificate may follow, which somebody else wrote: there the first " from "
+// messageForms are read in this order. A client that fails to log in chooses the user, which may be
+// "x from 192.0.2.1 port 22 ssh2", so that only the last " from " is surely sshd's. An accepted user
+// exists, but the text of a certificate may follow, which another person wrote: there the first " from "
 // is sshd's. Where a certificate is refused, both could be forged: the first is taken.
 var messageForms = []messageForm{ //nolint:gochecknoglobals // a table that nothing changes
 	{regexp.MustCompile(`^Failed (\S+) for ` + invalid + `(.*)` + source + `$`), service.OutcomeFailure},
@@ -58,7 +58,7 @@ var messageForms = []messageForm{ //nolint:gochecknoglobals // a table that noth
 	},
 }
 
-// likeAttempt is found in lines that may be attempts, in whatever form.
+// likeAttempt is found in lines that may be attempts, in any form.
 var likeAttempt = regexp.MustCompile(
 	`(?:message repeated \d+ times: \[ )?(?:(?:Failed|Accepted) (\S+) for|error: (PAM): .* for) .*from \S`)
 
@@ -70,7 +70,7 @@ func parseMessage(message string) (a attempt, method string, ok bool) {
 		if m == nil {
 			continue
 		}
-		addr, _ := netip.ParseAddr(m[3]) // what is no address can still be an attempt in a zone of users
+		addr, _ := netip.ParseAddr(m[3]) // without an address it can still be an attempt in a zone of users
 		a = attempt{user: unescape(m[2]), addr: addr.Unmap().WithZone(""), outcome: form.outcome, times: 1}
 		return a, m[1], form.outcome == service.OutcomeSuccess || m[1] != "none"
 	}
@@ -83,7 +83,7 @@ var (
 	again  = regexp.MustCompile(`^(?:--- )?[Ll]ast message (?:'.*' )?repeated ([1-9]\d{0,4}) times?\b`)
 )
 
-// escape is what sshd writes by strnvis(3) in the place of a byte.
+// escape is sshd's text for a byte, by strnvis(3).
 var escape = regexp.MustCompile(`\\(?:[0-3][0-7]{2}|[\\nrtbavf])`)
 
 // unescape undoes sshd's escapes, so that a user's name is the bytes that the client sent. Bytes that are no

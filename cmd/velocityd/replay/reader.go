@@ -21,7 +21,7 @@ const (
 // reader makes attempts of lines. It remembers the newest ones, because one attempt may be two lines, and
 // a line may stand for many like the one before.
 type reader struct {
-	before   recent[string, attempt]  // by host, what its last line said
+	before   recent[string, attempt]  // by host, that of its last line
 	told     recent[process, attempt] // failures of which PAM has told, and sshd may tell again
 	lastHost string
 	time     string // of the last line, as it has it; "" if the line's form is not known
@@ -59,7 +59,7 @@ func (r *reader) read(line string) attempt {
 	return a
 }
 
-// attempt returns what the message of a head says, once, and how many attempts it adds.
+// attempt returns the attempt that the message of a head is about, once, and how many attempts it adds.
 func (r *reader) attempt(h head, line string) (attempt, int) {
 	message, times := h.message, 1
 	if m := folded.FindStringSubmatch(message); m != nil {

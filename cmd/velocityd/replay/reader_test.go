@@ -10,7 +10,7 @@ import (
 
 const stamp = "Dec 10 06:55:48 gate sshd[24200]: "
 
-// story is what a reader makes of lines: "USER ADDRESS OUTCOME xTIMES" for each that adds attempts.
+// story is the result of a reader from lines: "USER ADDRESS OUTCOME xTIMES" for each that adds attempts.
 func story(lines ...string) ([]string, *reader) {
 	r := &reader{}
 	var got []string
@@ -331,7 +331,7 @@ func TestReaderUnfoldsTheLineBefore(t *testing.T) {
 		"Nov 26 09:08:09 gate syslog-ng[9]: Last message 'Failed password for ' repeated 7 times, suppressed by syslog-ng " +
 			"on gate": 7,
 		"Nov 26 09:08:09 gate auth|security:info last message repeated 8 times": 8,
-		// anybody may write so
+		// any program may write so
 		"Nov 26 09:08:09 gate ann[9]: last message repeated 9 times": 0,
 		"Nov 26 09:08:09 gate last message repeated x times":         0,
 	} {

@@ -412,7 +412,7 @@ func TestReplayNoticesThatItsBucketsChanged(t *testing.T) {
 	}
 }
 
-// TestReplayHasTheKeysOfLiveChecks replays what a real sshd (OpenSSH 9.2, UsePAM) writes of password and
+// TestReplayHasTheKeysOfLiveChecks replays the lines of a real sshd (OpenSSH 9.2, UsePAM) about password and
 // keyboard-interactive logins.
 func TestReplayHasTheKeysOfLiveChecks(t *testing.T) {
 	t.Parallel()

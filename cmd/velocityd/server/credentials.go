@@ -11,12 +11,12 @@ import (
 	"velocityd/service/access"
 )
 
-// errNoCredential says that an instance would answer nobody.
-var errNoCredential = errors.New("callers at this address must prove who they are, and no token or client " +
-	"certificate is registered: make one with 'velocityd token create NAME --scope check,report'; to answer whoever " +
-	"reaches the address, say --insecure-no-auth")
+// errNoCredential says that an instance would answer no caller.
+var errNoCredential = errors.New("callers at this address must prove their identity, and no token or client " +
+	"certificate is registered: make one with 'velocityd token create NAME --scope check,report'; to answer every " +
+	"caller that reaches the address, say --insecure-no-auth")
 
-// requireCredential returns errNoCredential if callers at an address must prove who they are,
+// requireCredential returns errNoCredential if callers at an address must prove their identity,
 // and no credential is live. Its other errors are those of the database.
 func (s *Instance) requireCredential(ctx context.Context, address net.Addr) error {
 	if s.options.StartsEmpty || !s.options.RequiresAuth(address) {
@@ -31,7 +31,7 @@ func (s *Instance) requireCredential(ctx context.Context, address net.Addr) erro
 	return err
 }
 
-// newCredentials returns who may call. While the database is away, it knows those of file.
+// newCredentials returns the cache of callers' credentials. While the database is away, it knows those of file.
 func (s *Instance) newCredentials(file *stateFile) *access.Cache {
 	memory := &credentialMemory{Store: s.store.Records, file: file}
 	cache := access.NewCache(memory, access.Options{
@@ -42,7 +42,7 @@ func (s *Instance) newCredentials(file *stateFile) *access.Cache {
 	return cache
 }
 
-// auth returns whose requests are answered. If callers must prove who they are, the instance is
+// auth returns the rule by which callers are answered. If they must prove their identity, the instance is
 // from then on not ready without the table of credentials.
 func (s *Instance) auth(l *Listeners) handlers.Auth {
 	auth := s.options.HTTP.Auth
@@ -51,8 +51,8 @@ func (s *Instance) auth(l *Listeners) handlers.Auth {
 		s.requiresAuth.Store(true)
 	} else {
 		for _, address := range l.reachable() {
-			s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without "+
-				"credentials, because of --insecure-no-auth", slog.String("address", address.String()))
+			s.logger.LogAttrs(context.Background(), slog.LevelWarn, "every caller that reaches this address is answered "+
+				"without credentials, because of --insecure-no-auth", slog.String("address", address.String()))
 		}
 	}
 	return auth

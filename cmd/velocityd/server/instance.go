@@ -40,7 +40,7 @@ type Instance struct {
 	checks    *queue.Coalescer // must be closed after the last check
 	zones     *zoneMemory
 
-	// credentials knows callers by their credentials, if they must prove who they are, as
+	// credentials knows callers by their credentials, if they must prove their identity, as
 	// requiresAuth says.
 	credentials   *access.Cache
 	requiresAuth  atomic.Bool
@@ -88,7 +88,7 @@ func (s *Instance) loadState() error {
 		}
 	}
 	zones, callers := newStateFile(dir, zonesFile, "the zones", s.logger),
-		newStateFile(dir, credentialsFile, "who may call", s.logger)
+		newStateFile(dir, credentialsFile, "the callers", s.logger)
 	s.state = []*stateFile{zones, callers}
 	s.wireChecks(zones)
 	s.credentials = s.newCredentials(callers)

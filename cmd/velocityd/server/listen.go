@@ -71,7 +71,7 @@ func (l *Listeners) AdminAddr() net.Addr {
 }
 
 // ExposedAddr returns the address that other machines reach, if one of them is such, and
-// otherwise that of the callers. It decides for both whether callers must prove who they are.
+// otherwise that of the callers. It decides for both whether callers must prove their identity.
 func (l *Listeners) ExposedAddr() net.Addr {
 	return append(l.reachable(), l.main.Addr())[0]
 }
@@ -93,7 +93,7 @@ func bind(ctx context.Context, address, flag string) (net.Listener, error) {
 	return listener, nil
 }
 
-// Close closes the addresses that nobody serves on.
+// Close closes the addresses on which no server answers.
 func (l *Listeners) Close() error {
 	signal.Stop(l.hangups)
 	var err error
@@ -138,7 +138,8 @@ func (s *Instance) newServers(ctx context.Context, l *Listeners) ([]boundServer,
 	calls, admin := handlers.NewSplit(options)
 	s.mountWforce(calls)
 	s.mountWforce(admin)
-	return append(servers, s.newServer(calls, l.main, l, most), s.newServer(admin, l.admin, l, most)), s.mountConsole(admin)
+	return append(servers, s.newServer(calls, l.main, l, most), s.newServer(admin, l.admin, l, most)),
+		s.mountConsole(admin)
 }
 
 // mountWforce has api answer mail servers, too.
@@ -166,7 +167,7 @@ func (s *Instance) newServer(api http.Handler, listener net.Listener, l *Listene
 	o := s.options.Connections
 	o.MaxConnections, o.Logger = connections, s.logger
 	if listener == l.admin {
-		o.Proxies = nil // it is for those who look after the service, and not for proxies
+		o.Proxies = nil // it is for administrators, and not for proxies
 	}
 	if l.certificates != nil {
 		o.TLS = l.certificates.Config()

@@ -24,7 +24,7 @@ import (
 const keyPollPause = 10 * time.Second
 
 // ReadKeys reads the keys of a folder. Names that begin with a dot are left out: mounted secrets
-// have such folders beside their files. The errors name files and never repeat what they hold.
+// have such folders beside their files. The errors name files and never repeat their contents.
 func ReadKeys(folder string) ([]service.SecretKey, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -255,7 +255,9 @@ func (s PseudonymStore) BucketTotals(
 // AddOverride creates an override. In a zone that keeps pseudonyms it is written under the current
 // key, and holds for all pseudonyms of the bucket. The errors are those of db.Store, and
 // service.ErrNoKeys.
-func (s PseudonymStore) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s PseudonymStore) AddOverride(
+	ctx context.Context, o service.Override, principal string,
+) (service.Override, error) {
 	o, err := s.pseudonymousOverride(ctx, o)
 	if err != nil {
 		return service.Override{}, err
@@ -280,7 +282,9 @@ func (s PseudonymStore) ExtendOverride(
 
 // SetOverride replaces an override, which comes under the current key thereby. The errors are those
 // of AddOverride.
-func (s PseudonymStore) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s PseudonymStore) SetOverride(
+	ctx context.Context, o service.Override, principal string,
+) (service.Override, error) {
 	o, err := s.pseudonymousOverride(ctx, o)
 	if err != nil {
 		return service.Override{}, err

@@ -40,7 +40,7 @@ func TestAHundredProbersCostOneLookASecond(t *testing.T) {
 		left, leave := context.WithCancel(t.Context())
 		leave()
 		if r.now(left) == nil {
-			t.Error("a caller who has left was told that all is well")
+			t.Error("a caller that has left was told that all is well")
 		}
 		r.stop()
 		if err := r.now(t.Context()); !errors.Is(err, errStopping) {

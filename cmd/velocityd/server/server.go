@@ -51,9 +51,9 @@ type Options struct {
 
 	Origins *geoip.DB // nil: the network and the country of addresses are not known
 
-	RequireAuth    bool // callers on this machine must prove who they are, too
-	InsecureNoAuth bool // nobody must prove who he is
-	// StartsEmpty makes the instance serve also while it knows nobody whom it could answer.
+	RequireAuth    bool // callers on this machine must prove their identity, too
+	InsecureNoAuth bool // no caller must prove its identity
+	// StartsEmpty makes the instance serve also while no caller has a credential.
 	StartsEmpty bool
 	// Listening is called once, when callers are answered. It may be nil.
 	Listening func(context.Context)
@@ -75,7 +75,7 @@ type ConsoleOptions struct {
 	Key       []byte // of ConsoleKeyLength; nil: a random one
 }
 
-// RequiresAuth reports whether callers at an address must prove who they are.
+// RequiresAuth reports whether callers at an address must prove their identity.
 func (o Options) RequiresAuth(address net.Addr) bool {
 	return o.RequireAuth || !o.InsecureNoAuth && !IsLoopback(address)
 }

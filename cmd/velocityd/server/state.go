@@ -49,7 +49,7 @@ type stateFile struct {
 	failing noted[bool] // the last writing has failed
 }
 
-// stateForm is what a file holds.
+// stateForm is the content of a file.
 type stateForm struct {
 	Version int `json:"version"`
 	Content any `json:"content"`
@@ -137,7 +137,7 @@ func decodeState(text []byte, content any, use func() error) error {
 }
 
 // replace replaces the file in one step: after a crash it is the old one or the new one. The next writing replaces
-// what a killed one has left.
+// the remains of a killed one.
 func (f *stateFile) replace(text []byte) error {
 	name := filepath.Join(f.folder, f.name)
 	next, err := os.OpenFile(name+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

@@ -29,7 +29,7 @@ func (l *listed) RenewZones(context.Context, records.ZoneList) (records.ZoneList
 	return records.ZoneList{Zones: l.zones, ReadAt: l.readAt}, l.err
 }
 
-// remembering returns a memory on a folder, what it has learned last, and its log.
+// remembering returns a memory on a folder, the zones that it has learned last, and its log.
 func remembering(t *testing.T, path string, from *listed) (m *zoneMemory, learned *[]service.Zone, log *bytes.Buffer) {
 	t.Helper()
 	log, learned = new(bytes.Buffer), new([]service.Zone)
@@ -42,7 +42,7 @@ func remembering(t *testing.T, path string, from *listed) (m *zoneMemory, learne
 	return m, learned, log
 }
 
-// refreshMemory lets a memory look at the zones, and its folder write what it is to hold.
+// refreshMemory lets a memory look at the zones, and its folder write its content.
 func refreshMemory(t *testing.T, m *zoneMemory) {
 	t.Helper()
 	_, _ = m.refresh(t.Context()) // the database may be away
@@ -85,7 +85,7 @@ func TestZonesAreRememberedAcrossARestart(t *testing.T) {
 	if err != nil || before.Mode().Perm() != 0o600 {
 		t.Fatalf("%+v, %v", before, err)
 	}
-	from.err = service.ErrBusy // what is known stays
+	from.err = service.ErrBusy // known zones stay
 	refreshMemory(t, m)
 	m, learned, _ = remembering(t, path, from)
 	if !slices.EqualFunc(*learned, zones, func(a, b service.Zone) bool { b.Revision = a.Revision; return a == b }) {
@@ -210,7 +210,7 @@ func TestCallersAreWrittenInBackgroundByTheEnd(t *testing.T) {
 	remembered := func() *credentialMemory {
 		return &credentialMemory{
 			Store: callers,
-			file:  newStateFile(path, credentialsFile, "who may call", slog.New(slog.DiscardHandler)),
+			file:  newStateFile(path, credentialsFile, "the callers", slog.New(slog.DiscardHandler)),
 		}
 	}
 	m := remembered()
@@ -225,7 +225,7 @@ func TestCallersAreWrittenInBackgroundByTheEnd(t *testing.T) {
 	m.file.keep(ended) // as it does when the service ends
 	m = remembered()
 	if got := m.recall(); !slices.EqualFunc(got, callers, func(a, b access.Credential) bool {
-		b.Shown = "" // it is of no use to those who ask for callers
+		b.Shown = "" // it is of no use to readers of callers
 		return reflect.DeepEqual(a, b)
 	}) {
 		t.Errorf("remembered %+v", got)

@@ -26,7 +26,7 @@ type zoneMemory struct {
 	learn  func([]service.Zone) // is told the zones when others are seen
 
 	mu   sync.Mutex       // of seen, of learn and of file, so that both are told in one order
-	seen records.ZoneList // last; nobody changes its zones
+	seen records.ZoneList // last; its zones are not changed
 }
 
 // zoneReader reads all zones, or only those that have changed since a list was read.

@@ -37,7 +37,7 @@ func TestChangedTLSFilesAreReadAgain(t *testing.T) {
 		for i, step := range []struct {
 			change func()
 			want   string // the name in force
-			ok     []bool // what the observer is told
+			ok     []bool // the observer's arguments
 		}{
 			{func() {}, "first", nil},
 			{func() { files.Swap(t, second) }, "second", []bool{true}},

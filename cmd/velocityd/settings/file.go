@@ -27,7 +27,7 @@ type file struct {
 }
 
 // decode reads names with values, as YAML: a value is a scalar or a list of scalars, and is not empty. A file
-// of comments alone has no settings. decode knows no setting. Its errors name path and line and say what to do.
+// of comments alone has no settings. decode knows no setting. Its errors name path and line and the remedy.
 func decode(path string, text []byte) (*file, error) {
 	f := &file{path: path}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))

@@ -49,7 +49,7 @@ func (f *FileFlag) BeforeResolve(command *kong.Context, p *shell.Process) error 
 	return nil
 }
 
-// readFile reads a file of settings. Nobody but root and the user who runs the program may be able to write it.
+// readFile reads a file of settings. Only root and the program's own user may be able to write it.
 func readFile(path string) (*file, error) {
 	text, err := files.Read(path, files.ShortLimit)
 	if err != nil {

@@ -70,7 +70,7 @@ func TestParseMomentReadsLengthsDatesAndTimes(t *testing.T) {
 	}
 }
 
-// FuzzDurationFlag holds that nothing breaks the reader, that what it takes is
+// FuzzDurationFlag holds that nothing breaks the reader, that an accepted length is
 // whole seconds and not negative, and that their number reads as the same.
 func FuzzDurationFlag(f *testing.F) {
 	for _, text := range []string{

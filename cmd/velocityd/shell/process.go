@@ -23,14 +23,14 @@ type Process struct {
 	Stdout           io.Writer
 	Stderr           io.Writer
 	Version          string // of the program
-	// Principal is the name of the user who runs the program, for zone_audit.
+	// Principal is the name of the program's user, for zone_audit.
 	Principal string
 	// Logger is set by a command that writes its log as JSON. Then the error that the
 	// command ends with is a line of that log.
 	Logger *slog.Logger
 }
 
-// Output remembers the first error of what is written to standard output, so that no command needs
+// Output remembers the first error of writing to standard output, so that no command needs
 // to look at each.
 type Output struct {
 	To  io.Writer

@@ -14,13 +14,13 @@ type YesFlag struct {
 	Yes bool `env:"-" help:"Do it without a question. Where a command always asks, a program without a terminal needs this."`
 }
 
-// Confirm asks a question on stderr, and returns nil if it is answered by yes on stdin. If nobody
-// answers, that is no. The question may be interrupted.
+// Confirm asks a question on stderr, and returns nil if it is answered by yes on stdin. No
+// answer means no. The question may be interrupted.
 func (f YesFlag) Confirm(ctx context.Context, p *Process, question string) error {
 	return f.ask(ctx, p, question+" [y/N] ", "y", "yes")
 }
 
-// ConfirmTyped is Confirm for what nobody can take back: the answer is a word that the question names.
+// ConfirmTyped is Confirm for changes that cannot be taken back: the answer is a word that the question names.
 func (f YesFlag) ConfirmTyped(ctx context.Context, p *Process, question, word string) error {
 	return f.ask(ctx, p, fmt.Sprintf("%s Type %q to go on: ", question, word), word)
 }
@@ -50,7 +50,7 @@ func (f YesFlag) ask(ctx context.Context, p *Process, question string, words ...
 	}
 	if given == "" {
 		fmt.Fprintln(p.Stderr)
-		return errors.New("nothing was changed: nobody answered the question; --yes does it without one")
+		return errors.New("nothing was changed: the question got no answer; --yes does it without one")
 	}
 	return errors.New("nothing was changed")
 }

@@ -21,7 +21,7 @@ import (
 	"velocityd/service/access"
 )
 
-// podAccount is where a pod finds what its account asks the API of Kubernetes with.
+// podAccount is the folder of the credentials with which a pod asks the API of Kubernetes.
 const podAccount = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // clusterSecret is a Secret in the namespace of the pod that the program runs in. Its key token is the one that

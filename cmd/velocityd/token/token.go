@@ -78,8 +78,7 @@ Examples:
   velocityd token create auth-1 --scope check,report --client-cert auth-1.pem`
 }
 
-// Run makes the credential. A token is printed to stdout, and what is kept of it to
-// stderr.
+// Run makes the credential. A token is printed to stdout, and its row to stderr.
 func (c *createCmd) Run(ctx context.Context, p *shell.Process) error {
 	scopes := append(distinct(c.Scope), c.Preset.Scopes(c.Zone)...)
 	caller := access.Caller{Name: c.Name, Scopes: scopes, Zones: distinct(c.Zone)}
@@ -186,7 +185,7 @@ func (c *createCmd) isKnown(
 }
 
 // stageToken writes a token beside the file that it is for, before the token is of any use, and returns that file's
-// name: a folder that takes no file then leaves no live token that nobody has.
+// name: a folder that takes no file then leaves no live token without an owner.
 func stageToken(path string, token access.Token) (name string, err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), ".token-*") // mode 0600
 	if err != nil {
@@ -376,7 +375,7 @@ func printCredentials(w io.Writer, now time.Time, list []access.Credential) {
 	_ = table.Flush() // run tells of it
 }
 
-// markOf returns by what a person tells the credential from others.
+// markOf returns the text by which a person tells the credential from others.
 func markOf(c access.Credential) string {
 	if c.Kind == access.KindCertificate {
 		return shell.Printable(c.Subject)

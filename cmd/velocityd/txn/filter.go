@@ -33,7 +33,7 @@ func (f Filter) Query(order service.HistoryOrder) service.HistoryQuery {
 	return query
 }
 
-// outcomeNone is the word for txns that nobody has reported on.
+// outcomeNone is the word for txns without a reported outcome.
 const outcomeNone = "none"
 
 // Interval are the flags of an interval of time.

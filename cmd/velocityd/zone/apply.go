@@ -97,7 +97,7 @@ func changesOf(there, wanted []service.Zone) ([]zoneChange, error) {
 	if len(stale) > 0 {
 		return nil,
 			fmt.Errorf(
-				"%w: %s: somebody has changed it since the file was made; leave revision out of the file to overwrite that",
+				"%w: %s: it was changed since the file was made; leave revision out of the file to overwrite the change",
 				service.ErrPrecondition, strings.Join(stale, "; "))
 	}
 	return changes, nil

@@ -22,7 +22,7 @@ func writeZones(w io.Writer, zones []service.Zone) {
 		fmt.Fprintf(w, "  - id: %d\n", z.ID)
 		for _, setting := range service.Settings {
 			if setting.Name == "reserve_ttl" && z.ReserveTTL == z.Window {
-				continue // its default, also when somebody changes the window in the file
+				continue // its default, also after the window was changed in the file
 			}
 			fmt.Fprintf(w, "    %s: %s\n", setting.Name, setting.Text(&z))
 		}
@@ -109,7 +109,7 @@ func readMember(zone *service.Zone, name string, value any) error {
 	return err
 }
 
-// zoneChange is what a zone is and what it is to be.
+// zoneChange is a zone as it is, and as it is wanted.
 type zoneChange struct {
 	now    service.Zone // as it is, or the zero Zone if it does not exist
 	wanted service.Zone

@@ -8,7 +8,7 @@ import (
 	"velocityd/service"
 )
 
-// reserve_ttl is as long as the window by default, so it must follow a window that somebody edits.
+// reserve_ttl is as long as the window by default, so it must follow a window that was edited.
 func TestShownZoneWithEditedWindowKeepsDefaults(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

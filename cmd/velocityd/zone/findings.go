@@ -9,8 +9,8 @@ import (
 	"velocityd/service/lint"
 )
 
-// confirmFindings prints the findings about the one thing that a command changes, and asks whether to save it all the same
-// if a person reads that and can answer. A script is told, and goes on.
+// confirmFindings prints the findings about the one thing that a command changes. At a terminal it asks whether to save
+// it all the same.
 func confirmFindings(ctx context.Context, p *shell.Process, yes shell.YesFlag, findings []lint.Finding) error {
 	for i := range findings {
 		findings[i].ZoneID = 0 // the command names it

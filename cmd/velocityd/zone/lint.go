@@ -58,7 +58,7 @@ func (c *lintCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-// findings returns what is unusual about zones. Without any of them every check is refused.
+// findings returns the findings about zones. Without any of them every check is refused.
 func (c *lintCmd) findings(ctx context.Context, store ask.Endpoint, zones []service.Zone) ([]lint.Finding, error) {
 	if len(zones) == 0 {
 		return []lint.Finding{{Field: "zones", Text: "there are none, so every check is answered with 404; " +

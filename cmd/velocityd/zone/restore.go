@@ -42,7 +42,7 @@ Example:
   velocityd zone restore 4711`
 }
 
-// Run shows what is to be restored, asks, and restores it; or lists changes.
+// Run shows the differences, asks, and restores; or lists changes.
 func (c *restoreCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *restoreCmd) Run(ctx context.Context, p *shell.Process) error {
 	return restore(ctx, p, store, zone, overrides)
 }
 
-// plan returns what the zone is to become, and the overrides that are to come back.
+// plan returns the change of the zone, and the overrides that are to come back.
 func (c *restoreCmd) plan(
 	ctx context.Context, store *db.Store,
 ) (zone zoneChange, overrides []service.Override, err error) {

@@ -110,7 +110,7 @@ func (c *deleteCmd) Run(ctx context.Context, p *shell.Process) error {
 	return nil
 }
 
-// explainStale adds to ErrPrecondition what to do about a concurrent edit.
+// explainStale adds advice to ErrPrecondition about a concurrent edit.
 func explainStale(err error) error {
 	if errors.Is(err, service.ErrPrecondition) {
 		return fmt.Errorf(
