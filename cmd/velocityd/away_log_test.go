@@ -77,7 +77,7 @@ func (l awayLog) compare(t *testing.T, d *enginetest.Database) {
 }
 
 // killInMidRun asks all the time, kills the engine and starts it again.
-func (l awayLog) killInMidRun(t *testing.T, m *mortal, url string) {
+func (l awayLog) killInMidRun(t *testing.T, m *killable, url string) {
 	t.Helper()
 	const callers = 6
 	stop := l.askOn(t, url, callers, 1, 2, 3)

@@ -32,8 +32,8 @@ func onFailureZones() []service.Zone {
 	}
 }
 
-// mortal is an engine that a test ends and starts again, with onFailureZones.
-type mortal struct {
+// killable is an engine that a test ends and starts again, with onFailureZones.
+type killable struct {
 	*enginetest.Database
 	engine *enginetest.Engine
 	server *localdb.Server
@@ -41,9 +41,9 @@ type mortal struct {
 	args   []string
 }
 
-func newMortal(t *testing.T, engine *enginetest.Engine, args ...string) *mortal {
+func newKillable(t *testing.T, engine *enginetest.Engine, args ...string) *killable {
 	t.Helper()
-	m := &mortal{engine: engine, dir: t.TempDir(), args: args}
+	m := &killable{engine: engine, dir: t.TempDir(), args: args}
 	m.start(t)
 	m.Database = enginetest.Empty(t, enginetest.AdminDSN(m.server, ""))
 	enginetest.Migrate(t, m.DSN)
@@ -53,20 +53,20 @@ func newMortal(t *testing.T, engine *enginetest.Engine, args ...string) *mortal 
 	return m
 }
 
-func (m *mortal) start(t *testing.T) {
+func (m *killable) start(t *testing.T) {
 	t.Helper()
 	m.server = m.engine.Private(t, m.dir, m.args...)
 }
 
 // kill ends the engine without giving it time for anything.
-func (m *mortal) kill() {
+func (m *killable) kill() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = m.server.Stop(ctx)
 }
 
 // freeze stops the engine's process, and returns the function that lets it go on.
-func (m *mortal) freeze(t *testing.T) (proceed func()) {
+func (m *killable) freeze(t *testing.T) (proceed func()) {
 	t.Helper()
 	process, err := os.FindProcess(m.server.PID())
 	if err != nil {
@@ -86,7 +86,7 @@ func TestZonesAnswerChecksThroughEngineKillAndRestart(t *testing.T) {
 		for _, coalesce := range []string{"on", "off"} {
 			t.Run("coalesce="+coalesce, func(t *testing.T) {
 				t.Parallel()
-				m := newMortal(t, engine)
+				m := newKillable(t, engine)
 				i := start(t, environment{"VELOCITY_DSN": m.DSN},
 					append([]string{"serve", "--coalesce", coalesce, "--degraded-after", "20s"}, slow...)...)
 				answers := awayLog{newTold[awayAnswer]()}
@@ -104,7 +104,7 @@ func TestZonesAnswerChecksThroughEngineKillAndRestart(t *testing.T) {
 func TestSilentEngineLeavesSentUndecidedLaterChecksDegraded(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		m := newMortal(t, engine)
+		m := newKillable(t, engine)
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--degraded-after", "1s",
 			"--check-timeout", "3s", "--lock-wait", "1s")
 		enginetest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
@@ -136,7 +136,7 @@ func TestSilentEngineLeavesSentUndecidedLaterChecksDegraded(t *testing.T) {
 func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		m := newMortal(t, engine)
+		m := newKillable(t, engine)
 		stall := m.StallCommits(t)
 		var asked atomic.Int64
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--lock-wait", "1s", "--degraded-after",
@@ -182,7 +182,7 @@ func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 func TestDatabaseGivingUpLockWaitsIsNotAway(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		m := newMortal(t, engine)
+		m := newKillable(t, engine)
 		// MySQL ends a lock wait of 1 s after up to 2 s, and later on a busy machine: only a silence of 4 s is one.
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lock-wait", "1s", "--degraded-after", "2s",
 			"--check-timeout", "10s", "--shutdown-timeout", "20s")
@@ -217,7 +217,7 @@ func TestDatabaseGivingUpLockWaitsIsNotAway(t *testing.T) {
 func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		m := newMortal(t, engine)
+		m := newKillable(t, engine)
 		env := environment{
 			"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd"),
 			"VELOCITY_REQUIRE_AUTH": "true",

@@ -13,28 +13,28 @@ import (
 	"velocityd/tools/servicetest"
 )
 
-// takeTurns asks a list of services one after the other.
-type takeTurns struct {
+// roundRobin asks a list of services one after the other.
+type roundRobin struct {
 	*enginetest.Database
 	services []*client.Client
 	turn     *atomic.Uint64
 }
 
-func (s takeTurns) next() *client.Client {
+func (s roundRobin) next() *client.Client {
 	return s.services[s.turn.Add(1)%uint64(len(s.services))]
 }
 
-func (s takeTurns) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s roundRobin) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	return s.next().CheckAll(ctx, checks)
 }
 
-func (s takeTurns) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+func (s roundRobin) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
 	return s.next().ReportAll(ctx, reports)
 }
 
 // Peek asks again while the service is busy: a look-up has two seconds there,
 // which many checks at once may take from it.
-func (s takeTurns) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+func (s roundRobin) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	for until := time.Now().Add(patience); ; {
 		peek, err := s.next().Peek(ctx, bucket)
 		if !errors.Is(err, service.ErrBusy) || time.Now().After(until) {
@@ -43,11 +43,11 @@ func (s takeTurns) Peek(ctx context.Context, bucket service.Bucket) (service.Pee
 	}
 }
 
-func (s takeTurns) Attempt(ctx context.Context, id string) (service.Recall, error) {
+func (s roundRobin) Attempt(ctx context.Context, id string) (service.Recall, error) {
 	return s.next().Attempt(ctx, id)
 }
 
-func (s takeTurns) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+func (s roundRobin) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	return s.next().Release(ctx, bucket, principal, reason)
 }
 
@@ -55,7 +55,7 @@ func TestTwoInstancesKeepTheContractOfAStore(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
-			bench := takeTurns{Database: engine.Rows(t), turn: &atomic.Uint64{}}
+			bench := roundRobin{Database: engine.Rows(t), turn: &atomic.Uint64{}}
 			for _, coalesce := range []string{"", "off"} { // one gathers checks and one does not
 				i := start(t, environment{"VELOCITY_DSN": bench.DSN, "VELOCITY_COALESCE": coalesce},
 					append([]string{"serve", "--max-conns", "8"}, slow...)...)
