@@ -59,7 +59,8 @@ func nouns() map[string]reflect.Type {
 		"RetentionTask": service.RetentionTask{},
 		"SpanTotals":    service.SpanTotals{}, "Token": access.Credential{}, "Tokens": api.Tokens{},
 		"Totals": service.Totals{},
-		"Txn":    service.Txn{}, "Txns": service.HistoryPage{}, "Verdict": service.Verdict{}, "Webhook": webhook.Webhook{},
+		"Txn":    service.Txn{}, "Txns": service.HistoryPage{}, "RecordedChecks": service.CheckPage{},
+		"RecordedCheck": service.RecordedCheck{}, "Verdict": service.Verdict{}, "Webhook": webhook.Webhook{},
 		"WebhookRequest": api.WebhookRequest{}, "Webhooks": api.Webhooks{}, "ZoneReport": zonereport.Report{},
 		"ZoneTotals": service.ZoneTotals{}, "Zones": api.Zones{},
 	} {

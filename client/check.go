@@ -142,7 +142,7 @@ func (c *Client) checkAll(ctx context.Context, checks []service.Check) ([]servic
 	if len(asked) == 0 {
 		return decisions, nil
 	}
-	r := request{action: "ask checks", method: http.MethodPost, path: "/v1/checks", body: question}
+	r := request{action: "ask checks", method: http.MethodPost, path: pathChecks, body: question}
 	answer, err := ask[api.Results](ctx, c, r)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,11 @@ import (
 	"velocityd/service"
 )
 
-// pathTxns is the path of the history.
-const pathTxns = "/v1/txns"
+// The paths of the history.
+const (
+	pathTxns   = "/v1/txns"
+	pathChecks = "/v1/checks"
+)
 
 var _ service.HistoryStore = (*Client)(nil)
 
@@ -26,11 +29,21 @@ func (c *Client) History(ctx context.Context, query service.HistoryQuery) (servi
 	}
 	values := HistoryValues(query)
 	values.Set("limit", strconv.Itoa(query.Limit))
-	if query.WithOthers {
-		values.Set("others", "true")
-	}
 	r.path = pathTxns + "?" + values.Encode()
 	return ask[service.HistoryPage](ctx, c, r)
+}
+
+// Checks implements service.CheckHistory. Keys may be in any spelling that the zone accepts. A token that is bound to
+// zones gets the checks of these zones, without their txns in other zones.
+func (c *Client) Checks(ctx context.Context, query service.HistoryQuery) (service.CheckPage, error) {
+	r := request{action: "read the checks", method: http.MethodGet}
+	if err := query.Validate(); err != nil {
+		return service.CheckPage{}, fmt.Errorf("%s: %w", r.action, err)
+	}
+	values := HistoryValues(query)
+	values.Set("limit", strconv.Itoa(query.Limit))
+	r.path = pathChecks + "?" + values.Encode()
+	return ask[service.CheckPage](ctx, c, r)
 }
 
 // filtersOf returns the parameters that choose among txns.

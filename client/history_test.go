@@ -22,10 +22,12 @@ func TestClientKeepsTheContractOfHistory(t *testing.T) {
 	t.Parallel()
 	servicetest.ExerciseHistory(t, func(t *testing.T) servicetest.HistorySubject {
 		m := memory.New()
+		c := connect(t, serve(t, newHandler(m)))
 		return struct {
 			servicetest.Subject
 			service.HistoryStore
-		}{servicetest.InMemory(m), connect(t, serve(t, newHandler(m)))}
+			service.CheckHistory
+		}{servicetest.InMemory(m), c, c}
 	})
 }
 

@@ -36,18 +36,19 @@ func (b beside) Shown() []neighbour { return b.All[:min(shownBeside, len(b.All))
 // Rest are those that are not Shown.
 func (b beside) Rest() []neighbour { return b.All[len(b.Shown()):] }
 
-// besideOf counts the other keys of the checks of a page. All of its Txns are of the key itself, in any form that zones
+// besideOf counts the other keys of the checks of a key. own are the buckets of the key itself, in any form that zones
 // keep it in.
-func besideOf(page service.HistoryPage) beside {
-	found := beside{HasMore: page.Next != 0}
-	own, places := make(map[service.Bucket]bool, len(page.Txns)), map[service.Bucket]int{}
-	for _, t := range page.Txns {
-		own[t.Bucket] = true
-	}
-	for _, check := range page.Checks() {
+func besideOf(checks []service.RecordedCheck, own map[service.Bucket]bool, hasMore bool) beside {
+	found := beside{HasMore: hasMore}
+	places, isSeen := map[service.Bucket]int{}, map[uint64]bool{}
+	for _, check := range checks {
+		if check.CheckID != 0 && isSeen[check.CheckID] {
+			continue // the key has a txn of it in another zone, too
+		}
+		isSeen[check.CheckID] = true
 		found.Checks++
 		isCounted := map[service.Bucket]bool{}
-		for _, t := range check {
+		for _, t := range check.Txns {
 			if found.Since.IsZero() || t.CreatedAt.Before(found.Since) {
 				found.Since = t.CreatedAt.Time
 			}
@@ -95,20 +96,42 @@ func (v *visit) besideKey() error {
 	if err != nil {
 		return err
 	}
-	query, all := f.query, service.HistoryPage{}
-	query.Zones, query.Keys, query.Limit, query.WithOthers = []int64{bucket.ZoneID}, []string{bucket.Key},
-		service.MaxHistoryPage, true
+	query, all := f.query, service.CheckPage{}
+	query.Zones, query.Keys, query.Limit = []int64{bucket.ZoneID}, []string{bucket.Key}, service.MaxHistoryPage
 	for {
-		page, err := v.api.History(v.r.Context(), query)
+		page, err := v.api.Checks(v.r.Context(), query)
 		if err != nil {
 			return err
 		}
-		all.Txns, all.Others, all.Next = append(all.Txns, page.Txns...), append(all.Others, page.Others...), page.Next
-		if query.Cursor = page.Next; page.Next == 0 || len(all.Txns) >= mostBeside {
+		all.Checks, all.Next = append(all.Checks, page.Checks...), page.Next
+		if query.Cursor = page.Next; page.Next == 0 || len(all.Checks) >= mostBeside {
 			break
 		}
 	}
-	return v.show("beside", "", "Beside a key", besidePage{bucket, query.Until, besideOf(all)})
+	own := map[service.Bucket]bool{}
+	for _, t := range ownTxns(all.Checks, bucket) {
+		own[t.Bucket] = true
+	}
+	return v.show("beside", "", "Beside a key", besidePage{bucket, query.Until, besideOf(all.Checks, own, all.Next != 0)})
+}
+
+// ownTxns returns the txns of a bucket among those of its checks. Its key may be recorded in several forms, by the keys
+// of pseudonyms: so the only txn of the zone in a check is one of the bucket, too.
+func ownTxns(checks []service.RecordedCheck, bucket service.Bucket) (own []service.Txn) {
+	for _, check := range checks {
+		var ofZone []service.Txn
+		for _, t := range check.Txns {
+			if t.ZoneID == bucket.ZoneID {
+				ofZone = append(ofZone, t)
+			}
+		}
+		for _, t := range ofZone {
+			if t.Bucket == bucket || len(ofZone) == 1 {
+				own = append(own, t)
+			}
+		}
+	}
+	return own
 }
 
 // besidePath returns the path of the keys beside a bucket's, from an instant on and up to another one, as addresses

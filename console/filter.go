@@ -164,6 +164,11 @@ func (f filter) IsOlder() bool { return f.query.Cursor != 0 }
 // IsAny reports whether attempts are filtered at all.
 func (f filter) IsAny() bool { return len(f.kept("live", "before")) > 0 }
 
+// HasMore reports whether one of the filters is set that stand behind "More filters".
+func (f filter) HasMore() bool {
+	return f.Value("outcome")+f.Value("since")+f.Value("until")+f.Value("attempt_id")+f.Value("live") != ""
+}
+
 // kept returns the values of the address but for some.
 func (f filter) kept(without ...string) url.Values {
 	values := maps.Clone(f.values)

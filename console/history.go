@@ -1,7 +1,8 @@
 package console
 
 import (
-	"cmp"
+	"slices"
+	"time"
 
 	"velocityd/service"
 )
@@ -13,8 +14,8 @@ const historyPage = 50
 type history struct {
 	Filter filter
 	Zones  []service.Zone
-	Page   service.HistoryPage
-	Checks []checkRow
+	Page   service.CheckPage
+	Checks []checkLine
 	// Scanned is how many attempts were looked at where few of them match. 0 says that the page is full, or at the end.
 	Scanned int
 }
@@ -29,38 +30,69 @@ func (v *visit) history() error {
 	if err != nil {
 		return err
 	}
-	f.query.WithOthers = true
-	page, err := v.api.History(v.r.Context(), f.query)
+	page, err := v.api.Checks(v.r.Context(), f.query)
 	if err != nil {
 		return err
 	}
-	content := history{Filter: f, Zones: zones, Page: page, Checks: checkRows(page)}
-	if page.Next != 0 && len(page.Txns) < historyPage {
+	content := history{Filter: f, Zones: zones, Page: page, Checks: linesOf(page.Checks)}
+	if page.Next != 0 && len(page.Checks) < historyPage {
 		content.Scanned = service.MaxHistoryScan
 	}
 	return v.show("history", "History", "History", content)
 }
 
-// checkRow is a row of a list of checks. Its own txn is the one that decided: that which blocked, or had no room, or
-// the first.
-type checkRow struct {
-	service.Txn
-	Txns []service.Txn // of all buckets
+// checkLine is a line of a list of checks: one check, or a run of checks with the same keys, decision and outcome, as
+// a program makes them that goes on guessing. The line has the members of the newest.
+type checkLine struct {
+	service.RecordedCheck
+	Run []service.RecordedCheck // all of them, the newest first
 }
 
-func checkRows(page service.HistoryPage) (rows []checkRow) {
-	for _, check := range page.Checks() {
-		row := checkRow{Txn: check[0], Txns: check}
-		for _, t := range check {
-			if t.WouldBlock && !row.WouldBlock {
-				row.Txn = t
-			}
+// linesOf folds the runs of a list of checks.
+func linesOf(checks []service.RecordedCheck) (lines []checkLine) {
+	for _, check := range checks {
+		if last := len(lines) - 1; last >= 0 && lines[last].continues(check) {
+			lines[last].Run = append(lines[last].Run, check)
+			continue
 		}
-		for _, t := range check { // a report may name one txn, and zones give places back by themselves
-			row.Outcome = cmp.Or(row.Outcome, t.Outcome)
-			row.Attempts = max(row.Attempts, t.Attempts)
-		}
-		rows = append(rows, row)
+		lines = append(lines, checkLine{check, []service.RecordedCheck{check}})
 	}
-	return rows
+	return lines
+}
+
+// continues reports whether a check looks as those of the line do.
+func (l checkLine) continues(check service.RecordedCheck) bool {
+	return l.Blocked == check.Blocked && l.WouldBlock == check.WouldBlock && l.Reason == check.Reason &&
+		l.Outcome == check.Outcome && l.LeftOut == check.LeftOut &&
+		slices.EqualFunc(l.Txns, check.Txns, func(x, y service.Txn) bool { return x.Bucket == y.Bucket })
+}
+
+// Sum returns the attempts of the whole line.
+func (l checkLine) Sum() (attempts int) {
+	for _, check := range l.Run {
+		attempts += check.Attempts
+	}
+	return attempts
+}
+
+// IsRun reports whether the line stands for several attempts.
+func (l checkLine) IsRun() bool { return l.Sum() > 1 }
+
+// Since returns the time of the oldest attempt of the line, and Until that of the newest.
+func (l checkLine) Since() time.Time { return l.Run[len(l.Run)-1].CreatedAt.Time }
+
+// Until returns the time of the newest attempt of the line.
+func (l checkLine) Until() time.Time { return l.LastAt.Time }
+
+// From are the txns whose keys are addresses, and Names the others.
+func (l checkLine) From() []service.Txn { return l.keys(true) }
+
+// Names are the txns whose keys are no addresses: users, devices and pseudonyms.
+func (l checkLine) Names() []service.Txn { return l.keys(false) }
+
+func (l checkLine) keys(addresses bool) []service.Txn {
+	return slices.DeleteFunc(slices.Clone(l.Txns), func(t service.Txn) bool {
+		_, isAddress := service.NetworkOf(t.Key)
+		return isAddress != addresses
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +50,32 @@ func link(t *testing.T, page, text string) string {
 	return strings.ReplaceAll(found[1], "&amp;", "&")
 }
 
-// rows returns how many rows the table of attempts has.
-func rows(page string) int { return strings.Count(page, `class="id" href="/console/txns/`) }
+// rows returns how many attempts the lines of a list of checks stand for.
+func rows(page string) (attempts int) {
+	for _, sum := range regexp.MustCompile(`<td class="num sum">(\d+)</td>`).FindAllStringSubmatch(page, -1) {
+		n, _ := strconv.Atoi(sum[1])
+		attempts += n
+	}
+	return attempts
+}
+
+func TestRunsOfTheSameAreOneLine(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour})
+	p.SetZone(t, service.Zone{ID: 2, Rate: 100, Window: time.Hour})
+	for range 5 {
+		p.ask(t, of(1, "admin", 2, "203.0.113.7"))
+	}
+	p.ask(t, of(1, "admin", 2, "203.0.113.8"))
+	_, page := p.browser(t).get(t, "history")
+	if n := strings.Count(page, `<td class="num sum">`); n != 3 || rows(page) != 6 || !strings.Contains(page, "3 ×, ") {
+		t.Errorf("6 attempts are %d lines of %d attempts:\n%s", n, rows(page), page)
+	}
+	if strings.Count(page, `<td class="from"><ul class="plain"><li>`) != 3 {
+		t.Error("the addresses have no column of their own")
+	}
+}
 
 func TestTheFiltersInTheAddressChooseTheAttempts(t *testing.T) {
 	t.Parallel()

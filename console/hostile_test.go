@@ -73,7 +73,7 @@ func TestAllQuestionsOfAPageHaveOneDeadline(t *testing.T) {
 	p.person(t, "carol", access.ScopeHistory).logIn(t).get(t, "history")
 	mu.Lock()
 	defer mu.Unlock()
-	if d := deadlines["/v1/zones"]; d.IsZero() || !d.Equal(deadlines["/v1/txns"]) {
+	if d := deadlines["/v1/zones"]; d.IsZero() || !d.Equal(deadlines["/v1/checks"]) {
 		t.Errorf("they are %v", deadlines)
 	}
 }

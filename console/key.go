@@ -37,7 +37,9 @@ type keyPage struct {
 type keyZone struct {
 	standing
 	Deeds   deeds
-	History service.HistoryPage
+	Txns    []service.Txn           // of the key in this zone
+	Checks  []service.RecordedCheck // those of the Txns
+	HasMore bool                    // there are older ones
 	Locks   []figure.Span
 	Totals  *service.BucketTotals
 }
@@ -77,7 +79,7 @@ func (v *visit) tell(k *keyPage) (err error) {
 		if err := v.tellZone(&k.Zones[i], limit); err != nil {
 			return err
 		}
-		k.Txns = append(k.Txns, k.Zones[i].History.Txns...)
+		k.Txns = append(k.Txns, k.Zones[i].Txns...)
 	}
 	slices.SortStableFunc(k.Txns, func(a, b service.Txn) int { return b.CreatedAt.Compare(a.CreatedAt.Time) })
 	if len(k.Txns) > 0 {
@@ -94,19 +96,22 @@ func (v *visit) tell(k *keyPage) (err error) {
 
 // beside counts the other keys of all checks of the key that the page has, in all zones.
 func (k keyPage) beside() beside {
-	var page service.HistoryPage
+	var checks []service.RecordedCheck
+	own, hasMore := map[service.Bucket]bool{}, false
 	for _, z := range k.Zones {
-		page.Txns, page.Others = append(page.Txns, z.History.Txns...), append(page.Others, z.History.Others...)
-		page.Next = max(page.Next, z.History.Next)
+		checks, hasMore = append(checks, z.Checks...), hasMore || z.HasMore
+		for _, t := range z.Txns {
+			own[t.Bucket] = true
+		}
 	}
-	return besideOf(page)
+	return besideOf(checks, own, hasMore)
 }
 
 // drawn returns the attempts for the time line.
 func (k keyPage) drawn() (zones []figure.Zone) {
 	for _, z := range k.Zones {
 		zones = append(
-			zones, figure.Zone{Name: words.Plain(z.Name()), Txns: z.History.Txns, HasMore: z.History.Next != 0, Locks: z.Locks})
+			zones, figure.Zone{Name: words.Plain(z.Name()), Txns: z.Txns, HasMore: z.HasMore, Locks: z.Locks})
 	}
 	return zones
 }
@@ -115,11 +120,13 @@ func (k keyPage) drawn() (zones []figure.Zone) {
 func (v *visit) tellZone(z *keyZone, limit int) (err error) {
 	bucket := z.Peek.Bucket
 	query := service.HistoryQuery{
-		Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: limit, WithOthers: true,
+		Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: limit,
 	}
-	if z.History, err = v.api.History(v.r.Context(), query); err != nil {
+	page, err := v.api.Checks(v.r.Context(), query)
+	if err != nil {
 		return err
 	}
+	z.Checks, z.HasMore, z.Txns = page.Checks, page.Next != 0, ownTxns(page.Checks, bucket)
 	if z.Locks, err = v.locks(z.standing); err != nil {
 		return err
 	}
@@ -179,7 +186,7 @@ func (k keyPage) HasSeveral() bool { return len(k.Zones) > 1 }
 func (k keyPage) IsLong() bool {
 	total := 0
 	for _, z := range k.Zones {
-		if total += len(z.History.Txns); z.History.Next != 0 {
+		if total += len(z.Txns); z.HasMore {
 			return true
 		}
 	}

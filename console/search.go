@@ -134,8 +134,11 @@ func (v *visit) findForgotten(text string) (txns []service.Txn, scannedUntil tim
 	return page.Txns, scannedUntil, err
 }
 
-// Checks returns the rows of the attempt.
-func (s search) Checks() []checkRow { return checkRows(service.HistoryPage{Txns: s.Attempt}) }
+// Checks returns the lines of the attempt.
+func (s search) Checks() []checkLine {
+	page := (&service.HistoryQuery{}).CheckPage(service.HistoryPage{Txns: s.Attempt}, nil)
+	return linesOf(page.Checks)
+}
 
 // only returns the path of the one thing that was found. isOne is false for none and for several.
 func (s search) only() (path string, isOne bool) {

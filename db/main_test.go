@@ -146,6 +146,10 @@ func (b bench) History(ctx context.Context, query service.HistoryQuery) (service
 	return b.store.History.History(ctx, query)
 }
 
+func (b bench) Checks(ctx context.Context, query service.HistoryQuery) (service.CheckPage, error) {
+	return b.store.History.Checks(ctx, query)
+}
+
 func (b bench) ZoneReport(
 	ctx context.Context, zone service.Zone, query zonereport.Query,
 ) (zonereport.Report, error) {

@@ -78,6 +78,7 @@ func calls() []struct{ method, path, body string } {
 		{"POST", "/v1/attempts/x/outcome", `{"outcome":"success"}`},
 		{"GET", "/v1/attempts/x", ""},
 		{"GET", "/v1/txns", ""},
+		{"GET", "/v1/checks", ""},
 		{"HEAD", "/v1/txns?format=csv", ""},
 		{"HEAD", "/v1/txns/follow", ""},
 		{"GET", "/v1/txns/follow?limit=1", ""}, // is refused, and so ends

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 
 	"velocityd/api"
 	"velocityd/handlers/problem"
@@ -36,8 +35,8 @@ func (s *server) listTxns(x *exchange) error {
 	switch form := h.formFor(x.Request().Header); {
 	case form == formJSON:
 		return s.showTxns(x, query)
-	case h.hasLimit || h.WithOthers:
-		return problem.Invalid("limit and others belong to a page of JSON. A stream holds all txns.")
+	case h.hasLimit:
+		return problem.Invalid("limit belongs to a page of JSON. A stream holds all txns.")
 	default:
 		return s.exportTxns(x, query, form)
 	}
@@ -100,9 +99,27 @@ func (s *server) recordedKeys(ctx context.Context, zone int64, keys []string) (r
 func (s *server) showTxns(x *exchange, query service.HistoryQuery) error {
 	return s.show(x, "", func(ctx context.Context) (any, error) {
 		page, err := s.Reader.History(ctx, query)
-		page.Others = slices.DeleteFunc(page.Others, func(t service.Txn) bool { return !x.caller.Reaches(t.Bucket.ZoneID) })
 		x.hideAttempts(page.Txns, query.AttemptID)
-		x.hideAttempts(page.Others, query.AttemptID)
+		return page, err
+	})
+}
+
+// listChecks answers GET /v1/checks: with a page of recorded checks.
+func (s *server) listChecks(x *exchange) error {
+	h, err := decodeHistory(x.Request().URL.RawQuery, checkParams())
+	if err != nil {
+		return err
+	}
+	query, err := s.historyQuery(x, h)
+	if err != nil {
+		return err
+	}
+	return s.show(x, "", func(ctx context.Context) (any, error) {
+		page, err := s.Reader.Checks(ctx, query)
+		for i, check := range page.Checks {
+			x.hideAttempts(check.Txns, query.AttemptID)
+			page.Checks[i] = check.Seen(x.caller.Reaches)
+		}
 		return page, err
 	})
 }

@@ -41,7 +41,6 @@ const (
 	paramBefore     = "before"
 	paramAfter      = "after"
 	paramFormat     = "format"
-	paramOthers     = "others"
 )
 
 // mostKeys is how many keys one query may name.
@@ -53,8 +52,11 @@ func filterParams() []string {
 }
 
 func listParams() []string {
-	return append(filterParams(), paramSince, paramUntil, paramOrder, paramLimit, paramBefore, paramAfter, paramFormat,
-		paramOthers)
+	return append(filterParams(), paramSince, paramUntil, paramOrder, paramLimit, paramBefore, paramAfter, paramFormat)
+}
+
+func checkParams() []string {
+	return append(filterParams(), paramSince, paramUntil, paramOrder, paramLimit, paramBefore, paramAfter)
 }
 
 func followParams() []string { return append(filterParams(), paramAfter) }
@@ -154,9 +156,6 @@ func (h *historyRequest) set(name, text string) (err error) {
 		if h.Cursor, err = strconv.ParseUint(text, 10, 64); err != nil {
 			err = problem.Invalid(fmt.Sprintf("%s must be an id, a whole number up to %d.", name, uint64(math.MaxUint64)))
 		}
-	case paramOthers:
-		others, wrong := parseBool(name, text)
-		h.WithOthers, err = others != nil && *others, wrong
 	case paramFormat:
 		h.form = text
 		if !slices.Contains([]string{formJSON, formNDJSON, formCSV}, text) {

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -105,6 +106,35 @@ func TestWrongQueriesOfTheHistoryAreRefused(t *testing.T) {
 	for _, id := range []string{"", "x", "-1", "18446744073709551616", "1 "} {
 		h.ask(t, "GET", "/v1/txns/follow", "", "Last-Event-ID", id+"x").refused(t, http.StatusBadRequest, "invalid_request")
 	}
+}
+
+func TestBoundCallerIsToldOfKeysLeftOut(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	pair := service.Check{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}, {ZoneID: 2, Key: "192.0.2.1"}}}
+	if _, err := g.CheckAll(t.Context(), service.Call{Checks: []service.Check{pair}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, unbound := g.as("shop", []int64{1}, access.ScopeHistory), g.as("dba", nil, access.ScopeHistory)
+	for name, want := range map[string]struct {
+		headers []string
+		text    string
+	}{
+		"bound":   {bound, "alice, left out: true"},
+		"unbound": {unbound, "alice 192.0.2.1, left out: false"},
+	} {
+		answer := g.ask(t, "GET", "/v1/checks?zone=1&limit=1", "", want.headers...)
+		var page service.CheckPage
+		if err := json.Unmarshal([]byte(answer.body), &page); err != nil || len(page.Checks) != 1 {
+			t.Fatalf("%s: %s, %v", name, answer.body, err)
+		}
+		got := fmt.Sprintf("%s, left out: %t", keysOf(page.Checks[0].Txns), page.Checks[0].LeftOut)
+		if got != want.text {
+			t.Errorf("%s: %s, want %s", name, got, want.text)
+		}
+	}
+	g.ask(t, "GET", "/v1/checks?zone=2", "", bound...).
+		refused(t, http.StatusForbidden, "missing_scope")
 }
 
 func TestBoundCallerSeesHistoryOfItsZonesAlone(t *testing.T) {

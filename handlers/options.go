@@ -30,8 +30,9 @@ type Reader interface {
 	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
 	Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error)
 	Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error)
-	// History takes keys as they are recorded: see Options.RecordedKeys.
+	// History and Checks take keys as they are recorded: see Options.RecordedKeys.
 	service.HistoryStore
+	service.CheckHistory
 	zonereport.Store
 	audit.Reader
 	// Events takes keys as they are recorded, too.

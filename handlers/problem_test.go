@@ -100,7 +100,7 @@ func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for path, allowed := range map[string]string{
-		"/v1/check": "POST", "/v1/checks": "POST", "/v1/zones": "GET HEAD", "/v1/zones/1": "GET HEAD PUT DELETE",
+		"/v1/check": "POST", "/v1/checks": "GET HEAD POST", "/v1/zones": "GET HEAD", "/v1/zones/1": "GET HEAD PUT DELETE",
 		"/v1/zones/1/buckets/a": "GET HEAD", "/v1/zones/1/buckets/a/release": "POST",
 		"/v1/zones/1/overrides":   "GET HEAD POST",
 		"/v1/zones/1/overrides/1": "GET HEAD PUT DELETE", "/v1/txns/1": "GET HEAD", "/v1/txns": "GET HEAD",

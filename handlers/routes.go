@@ -48,6 +48,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 	zones, edit, admin := oneOf(access.ScopeZones), oneOf(access.ScopeOverrides), everywhere(access.ScopeAdmin)
 	readZone := oneOf(access.ScopePeek, access.ScopeRelease, access.ScopeZones, access.ScopeOverrides, access.ScopeHistory)
 	s.get(e, pathTxns, history, s.listTxns)
+	s.get(e, pathChecks, history, s.listChecks)
 	s.get(e, pathFollow, history, s.followTxns)
 	s.get(e, pathEvents, history, s.listEvents)
 	s.get(e, pathFollowEvents, history, s.followEvents)

@@ -1,7 +1,6 @@
 package service
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -48,8 +47,6 @@ type HistoryQuery struct {
 	Cursor uint64
 	// Limit is how many txns the page may hold, 1 to MaxHistoryPage.
 	Limit int
-	// WithOthers asks for the Others of the page.
-	WithOthers bool
 }
 
 // Validate returns an ErrInvalid that names the field, or nil.
@@ -104,9 +101,6 @@ func (q *HistoryQuery) Matches(t Txn) bool {
 // HistoryPage is a part of the history.
 type HistoryPage struct {
 	Txns []Txn `json:"txns"`
-	// Others are the further txns of the checks of Txns, in no order, if the query was WithOthers: they tell from where
-	// the attempts of a user came, whatever the filters are.
-	Others []Txn `json:"others,omitempty"`
 	// Next is the Cursor of the following page, the id of the last txn that was looked at. 0 says that there is no
 	// following page.
 	Next uint64 `json:"next,string,omitzero"`
@@ -115,34 +109,6 @@ type HistoryPage struct {
 	Last uint64 `json:"last,string,omitzero"`
 	// ScannedUntil is the instant of the last txn that was looked at, or the zero time if there was none.
 	ScannedUntil Instant `json:"scanned_until,omitzero"`
-}
-
-// checkOf names one check. Its txns share both.
-type checkOf struct {
-	id uint64
-	at int64 // microseconds
-}
-
-// Checks returns the txns of the page by check: one list for each, in the order of Txns, with the one of the lowest
-// zone first.
-func (p HistoryPage) Checks() [][]Txn {
-	var checks [][]Txn
-	places := map[checkOf]int{}
-	for _, t := range slices.Concat(p.Txns, p.Others) {
-		of := checkOf{t.CheckID, t.CreatedAt.UnixMicro()}
-		place, isKnown := places[of]
-		if !isKnown || t.CheckID == 0 {
-			place = len(checks)
-			places[of], checks = place, append(checks, nil)
-		}
-		checks[place] = append(checks[place], t)
-	}
-	for _, check := range checks {
-		slices.SortFunc(check, func(x, y Txn) int {
-			return cmp.Or(cmp.Compare(x.Bucket.ZoneID, y.Bucket.ZoneID), cmp.Compare(x.ID, y.ID))
-		})
-	}
-	return checks
 }
 
 // HistoryStore reads recorded attempts page by page. Its pages are stable: txns that are recorded meanwhile move no

@@ -93,6 +93,7 @@ func operations() []operation { //nolint:funlen // one table
 			before: "INSERT INTO zone_override (id, zone_id, bucket_key, action) VALUES (90, 1, 'gone', 'deny')",
 		},
 		{name: "GET /v1/txns"},
+		{name: "GET /v1/checks"},
 		{name: "GET /v1/txns as a file", target: "/v1/txns?zone=1", header: []string{"Accept", "text/csv"}},
 		{name: "GET /v1/txns/follow"},
 		{name: "GET /v1/events"},

@@ -31,17 +31,23 @@ func (r *Reader) History(ctx context.Context, q service.HistoryQuery) (service.H
 	if err != nil {
 		return service.HistoryPage{}, err
 	}
-	page, err := q.Page(func(yield func(service.Txn, error) bool) {
+	return q.Page(func(yield func(service.Txn, error) bool) {
 		for txn, err := range over {
 			if err == nil && !end.IsZero() && txn.CreatedAt.After(end) || !yield(txn, err) {
 				return
 			}
 		}
 	})
-	if err == nil && q.WithOthers {
-		page.Others, err = r.others(ctx, page.Txns)
+}
+
+// Checks implements service.CheckHistory.
+func (r *Reader) Checks(ctx context.Context, q service.HistoryQuery) (service.CheckPage, error) {
+	page, err := r.History(ctx, q)
+	if err != nil {
+		return service.CheckPage{}, err
 	}
-	return page, err
+	others, err := r.others(ctx, page.Txns)
+	return q.CheckPage(page, others), err
 }
 
 // others returns the further txns of the checks of some.

@@ -14,10 +14,18 @@ func (m *Store) History(_ context.Context, query service.HistoryQuery) (service.
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	page, err := query.Page(m.walk(query))
-	if !query.WithOthers {
-		return page, err
+	return query.Page(m.walk(query))
+}
+
+// Checks implements service.CheckHistory.
+func (m *Store) Checks(ctx context.Context, query service.HistoryQuery) (service.CheckPage, error) {
+	page, err := m.History(ctx, query)
+	if err != nil {
+		return service.CheckPage{}, err
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var others []service.Txn
 	isShown := map[uint64]bool{}
 	for _, t := range page.Txns {
 		isShown[t.ID] = true
@@ -25,11 +33,11 @@ func (m *Store) History(_ context.Context, query service.HistoryQuery) (service.
 	for _, t := range page.Txns {
 		for _, other := range m.txns[m.txns[t.ID-1].first:m.txns[t.ID-1].end] {
 			if !isShown[other.ID] {
-				isShown[other.ID], page.Others = true, append(page.Others, other.Txn)
+				isShown[other.ID], others = true, append(others, other.Txn)
 			}
 		}
 	}
-	return page, err
+	return query.CheckPage(page, others), nil
 }
 
 // walk yields the txns behind the cursor of a query.

@@ -85,7 +85,8 @@ func TestMemoryKeepsTheContractOfHistory(t *testing.T) {
 		return struct {
 			servicetest.Subject
 			service.HistoryStore
-		}{servicetest.InMemory(m), m}
+			service.CheckHistory
+		}{servicetest.InMemory(m), m, m}
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 type HistorySubject interface {
 	Subject
 	service.HistoryStore
+	service.CheckHistory
 }
 
 // ExerciseHistory tests that the store that open returns keeps the contract of service.HistoryStore. It calls open once
@@ -28,7 +29,7 @@ func ExerciseHistory(t *testing.T, open func(t *testing.T) HistorySubject) {
 		"APageGoesOnFromACursorThatIsNoTxnOfTheBucket": cursorOfNoTxn,
 		"APageLooksAtABoundedNumberOfTxns":             pageLooksAtFew,
 		"ATxnMovesToNoOtherPageWhenItStopsCounting":    pagesOfReportedTxns,
-		"APageHasTheOtherTxnsOfItsChecks":              pageCompletesChecks,
+		"ChecksHaveTheirTxnsAndStandOnOnePage":         checksStandOnOnePage,
 		"WrongQueriesAreRefused":                       wrongHistoryQueries,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,47 +96,56 @@ func (b historySubject) attempts(tb testing.TB, buckets ...service.Bucket) (txns
 	return txns
 }
 
-// pageCompletesChecks asks for the attempts of a user, whose addresses are in another zone, and some in a second one of
+// checksStandOnOnePage asks for the attempts of a user, whose addresses are in another zone, and some in a second one of
 // the user.
-func pageCompletesChecks(t *testing.T, b historySubject) {
+func checksStandOnOnePage(t *testing.T, b historySubject) {
 	for zone := range int64(3) {
 		b.zone(t, zone+1, 100, time.Hour)
 	}
-	user, lone := at(1, "alice"), at(1, "bob")
-	want := map[uint64]string{}
+	user := at(1, "alice")
+	var want []string
 	for i, check := range [][]service.Bucket{
 		{user, at(2, "203.0.113.1")},
-		{lone},
+		{at(1, "bob")},
 		{at(3, "x"), at(2, "203.0.113.2"), user},
 		{at(2, "203.0.113.9"), at(3, "y")},
+		{at(1, "alice"), at(1, "bob"), at(1, "carol")},
 		{user},
 	} {
-		d := b.attempt(t, fmt.Sprint("check-", i), check...)
-		for _, v := range d.Verdicts {
-			if v.Bucket.ZoneID == 1 {
-				byZone := func(x, y service.Bucket) int { return cmp.Compare(x.ZoneID, y.ZoneID) }
-				want[v.TxnID] = fmt.Sprint(slices.SortedFunc(slices.Values(check), byZone))
-			}
+		b.attempt(t, fmt.Sprint("check-", i), check...)
+		byZone := func(x, y service.Bucket) int {
+			return cmp.Or(cmp.Compare(x.ZoneID, y.ZoneID), cmp.Compare(x.Key, y.Key))
+		}
+		if i != 3 {
+			want = append(want, fmt.Sprint(slices.SortedFunc(slices.Values(check), byZone)))
 		}
 	}
-	q := service.HistoryQuery{Zones: []int64{1}, Order: service.NewestFirst, Limit: 10, WithOthers: true}
-	page := b.page(t, q)
-	got := map[uint64]string{}
-	for _, check := range page.Checks() {
-		var buckets []service.Bucket
-		for _, txn := range check {
-			buckets = append(buckets, txn.Bucket)
-			if (txn.CheckID == 0) != (len(check) == 1) || txn.CheckID != check[0].CheckID {
-				t.Errorf("a check of %d buckets has the id %d", len(check), txn.CheckID)
+	slices.Reverse(want)
+	for limit := 1; limit <= 7; limit++ {
+		var got []string
+		q := service.HistoryQuery{Zones: []int64{1}, Order: service.NewestFirst, Limit: limit}
+		for {
+			page, err := b.of.Checks(t.Context(), q)
+			if err != nil || len(page.Checks) > limit {
+				t.Fatalf("%d checks of %d, %v", len(page.Checks), limit, err)
+			}
+			for _, check := range page.Checks {
+				var buckets []service.Bucket
+				for _, txn := range check.Txns {
+					buckets = append(buckets, txn.Bucket)
+					if txn.CheckID != check.CheckID || (txn.CheckID == 0) != (len(check.Txns) == 1) || check.LeftOut {
+						t.Errorf("check %d of %d txns has txn %+v", check.CheckID, len(check.Txns), txn)
+					}
+				}
+				got = append(got, fmt.Sprint(buckets))
+			}
+			if q.Cursor = page.Next; q.Cursor == 0 {
+				break
 			}
 		}
-		got[check[0].ID] = fmt.Sprint(buckets)
-	}
-	if len(page.Txns) != 4 || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%d txns of the checks %v, want %v", len(page.Txns), got, want)
-	}
-	if q.WithOthers = false; len(b.page(t, q).Others) > 0 {
-		t.Error("others came unasked")
+		if !slices.Equal(got, want) {
+			t.Errorf("pages of %d: the checks %v, want %v", limit, got, want)
+		}
 	}
 }
 

@@ -34,7 +34,15 @@ func (l OriginReader) Txn(ctx context.Context, id uint64) (service.Txn, error) {
 func (l OriginReader) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
 	page, err := l.Reader.History(ctx, query)
 	l.addOrigins(page.Txns...)
-	l.addOrigins(page.Others...)
+	return page, err
+}
+
+// Checks implements service.CheckHistory.
+func (l OriginReader) Checks(ctx context.Context, query service.HistoryQuery) (service.CheckPage, error) {
+	page, err := l.Reader.Checks(ctx, query)
+	for _, check := range page.Checks {
+		l.addOrigins(check.Txns...)
+	}
 	return page, err
 }
 

@@ -14,6 +14,7 @@ import (
 // Command is txn with its commands.
 type Command struct {
 	List    listCmd    `cmd:"" help:"List recorded attempts, the newest first."`
+	Checks  checksCmd  `cmd:"" help:"List recorded checks with all their keys, the newest first."`
 	Show    showCmd    `cmd:"" help:"Show one recorded attempt."`
 	Explain explainCmd `cmd:"" help:"Say why an attempt was decided as it was."`
 	Follow  followCmd  `cmd:"" help:"Show attempts as they are recorded, until Ctrl-C."`
@@ -117,7 +118,7 @@ type showCmd struct {
 	ask.LocatedFlags `embed:""`
 }
 
-// Run shows the
+// Run shows the txn.
 func (c *showCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
@@ -147,7 +148,7 @@ Example:
   velocityd txn explain 981`
 }
 
-// Run explains the
+// Run explains the decision.
 func (c *explainCmd) Run(ctx context.Context, p *shell.Process) error {
 	store, err := c.Open(ctx)
 	if err != nil {
