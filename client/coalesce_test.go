@@ -151,7 +151,7 @@ func TestEachCallerOfASharedRequestLeavesAlone(t *testing.T) {
 		g.wantAsked(t, pathLone, pathLone) // the first request ended with its only caller
 		g.gate <- nil
 		if d := <-stays; d.err != nil || d.Blocked {
-			t.Errorf("the caller who stays: %+v", d)
+			t.Errorf("the caller that stays: %+v", d)
 		}
 		if txns := g.memory.Txns(service.Bucket{ZoneID: 1, Key: "queued"}); len(txns) != 0 {
 			t.Errorf("the check that was not asked is recorded: %+v", txns)

@@ -66,7 +66,7 @@ func VerifyClient(cookie, user string, now time.Time, life time.Duration, keys .
 	return base64.RawURLEncoding.EncodeToString(signed[:knownID]), true
 }
 
-// signature signs what has a fixed length, and then the user.
+// signature signs the part of a fixed length, and then the user.
 func signature(key, signed []byte, user string) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("velocityd known client " + knownPrefix))

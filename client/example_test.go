@@ -42,7 +42,7 @@ func Example() {
 		decision, err := velocity.Check(
 			ctx, service.Check{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}, {ZoneID: 2, Key: "203.0.113.9"}}})
 		switch {
-		case err != nil: // the choice of this server: nobody logs in unchecked
+		case err != nil: // the choice of this server: no login goes unchecked
 			fmt.Println("sorry, try again soon")
 		case decision.Blocked:
 			fmt.Println("too many attempts")

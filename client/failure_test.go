@@ -21,7 +21,7 @@ import (
 	"velocityd/service/memory"
 )
 
-func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
+func TestErrorsTellTheFateOfTheAttempt(t *testing.T) {
 	t.Parallel()
 	const results = `{"results":[%s]}`
 	for name, c := range map[string]struct {
@@ -88,7 +88,7 @@ func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
 	}
 }
 
-func TestErrorsTellWhatTheyMeanForTheReports(t *testing.T) {
+func TestErrorsTellTheFateOfTheReports(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -156,7 +156,7 @@ func TestAServiceThatIsAwayHasDecidedNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongInItselfIsNotSent(t *testing.T) {
+func TestInvalidRequestsAreNotSent(t *testing.T) {
 	t.Parallel()
 	c := connect(t, serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("was asked") })))
 	ctx := t.Context()

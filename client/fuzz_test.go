@@ -25,7 +25,7 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// FuzzAnswers holds that whatever answers, a caller gets what fits his question or
+// FuzzAnswers holds that a caller gets an answer that fits its question or
 // an error of a known kind, and no error quotes what came.
 func FuzzAnswers(f *testing.F) {
 	const decision = `{"blocked":true,"would_block":true,"txn_id":"1","retry_after":9,"checked_at":"2026-08-24T09:15:02.123456Z",` +

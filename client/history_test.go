@@ -206,7 +206,7 @@ func TestFollowerEndsWhenRetryWouldNotHelp(t *testing.T) {
 	}
 }
 
-// FuzzStreams holds that whatever a stream has, a caller gets txns with ids or one error of words without what came.
+// FuzzStreams holds that a caller of any stream gets txns with ids, or one error that does not quote it.
 func FuzzStreams(f *testing.F) {
 	for _, text := range []string{
 		txnLine, txnLine + problemLine, "", "\n", "{}\n", "null\n", "[]\n", txnLine[:9], "\r\n" + txnLine,

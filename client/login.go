@@ -186,7 +186,7 @@ type statusWriter struct {
 	status int
 }
 
-// Unwrap lets http.ResponseController find what the writer below can do.
+// Unwrap lets http.ResponseController find the abilities of the writer below.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.

@@ -91,7 +91,7 @@ func TestLoginReportsByStatusOrByWord(t *testing.T) {
 	}
 }
 
-func TestLoginReportsNothingThatNobodyKnows(t *testing.T) {
+func TestLoginReportsNoUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	h := newHeard(t, 5)
 	post(h, client.LoginOptions{}, "alice", func(http.ResponseWriter, *http.Request) {})

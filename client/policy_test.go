@@ -61,7 +61,7 @@ func TestPolicyDoesNotCoverErrorsOfCallers(t *testing.T) {
 		"a key that no account has": {t.Context(), one("a\x00b"), problem(503, "busy"), "invalid_request"},
 		"refused by the service":    {t.Context(), one("alice"), problem(400, "invalid_request"), "invalid_request"},
 		"another's id":              {t.Context(), one("alice"), problem(409, "conflict"), "conflict"},
-		"a caller who left":         {gone, one("alice"), problem(503, "busy"), "canceled"},
+		"a caller that left":        {gone, one("alice"), problem(503, "busy"), "canceled"},
 	} {
 		seen := &observations{}
 		c := connect(t, serve(t, test.answer), client.WithOnError(client.Allow), client.WithObserver(seen))

@@ -144,7 +144,7 @@ func TestReportIsAskedAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedIsNotAskedAgain(t *testing.T) {
+func TestRefusedRequestsAreNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]http.HandlerFunc{
 		"invalid": problem(400, "invalid_request"), "not found": problem(404, "not_found"),
@@ -175,7 +175,7 @@ func TestCheckWaitsForAServiceThatStarts(t *testing.T) {
 	given := &http.Client{
 		Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if dials++; dials <= 2 {
-				address = "127.0.0.1:1" // where nobody listens
+				address = "127.0.0.1:1" // without a listener
 			}
 			return dialer.DialContext(ctx, network, address)
 		}},
@@ -186,7 +186,7 @@ func TestCheckWaitsForAServiceThatStarts(t *testing.T) {
 	}
 }
 
-func TestWhoLeavesIsToldSo(t *testing.T) {
+func TestCallerThatLeavesIsToldSo(t *testing.T) {
 	t.Parallel()
 	url := serve(t, problem(503, "busy", "Retry-After", "100"))
 	for when, leaving := range map[string]func(leave func(), given *http.Response){

@@ -78,7 +78,7 @@ func txnOfLine(line string) (service.Txn, error) {
 	return *read.Txn, nil
 }
 
-// formError says that a stream is not what a velocityd writes.
+// formError is the error of a stream in another form than that of velocityd.
 type formError struct{ text string }
 
 func (e formError) Error() string { return "the stream is not what a velocityd writes: " + e.text }

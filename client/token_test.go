@@ -17,7 +17,7 @@ import (
 	"velocityd/tools/servicetest"
 )
 
-func TestClientProvesWhoItIsByItsToken(t *testing.T) {
+func TestClientProvesItsIdentityByItsToken(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
@@ -33,10 +33,10 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	if decisions, err := shop.CheckAll(t.Context(), []service.Check{one("alice")}); err != nil || decisions[0].Blocked {
 		t.Errorf("a check: %+v, %v", decisions, err)
 	}
-	if who, err := shop.Identity(t.Context(), ""); err != nil || who.IsOpen || who.Name != "shop" ||
-		who.Kind != access.KindToken ||
-		!slices.Equal(who.Scopes, []access.Scope{access.ScopeCheck}) || who.IsBound() || who.Principal != "shop" {
-		t.Errorf("who it is: %+v, %v", who, err)
+	if self, err := shop.Identity(t.Context(), ""); err != nil || self.IsOpen || self.Name != "shop" ||
+		self.Kind != access.KindToken ||
+		!slices.Equal(self.Scopes, []access.Scope{access.ScopeCheck}) || self.IsBound() || self.Principal != "shop" {
+		t.Errorf("its identity: %+v, %v", self, err)
 	}
 	_, err := shop.Zones(t.Context())
 	if !errors.Is(err, access.ErrMissingScope) || errors.Is(err, service.ErrForbidden) ||
@@ -54,7 +54,7 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 func TestTokenGoesToTheNamedServiceAlone(t *testing.T) {
 	t.Parallel()
 	elsewhere := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		t.Errorf("somebody else is asked: %s", r.Header)
+		t.Errorf("another host is asked: %s", r.Header)
 	}))
 	first := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" {

@@ -95,7 +95,7 @@ func auditRowOf(e audit.Entry) auditRow {
 	return row
 }
 
-// actionInWords returns what an entry says was done.
+// actionInWords returns the action of an entry in words.
 func actionInWords(e audit.Entry) string {
 	done := map[string]string{
 		"insert": "made", "update": "changed", "delete": "deleted", "release": "released", "export": "exported",

@@ -68,7 +68,7 @@ func audited(t *testing.T) *place {
 	return p
 }
 
-func TestTheAuditTellsWhoDidWhatAndWhy(t *testing.T) {
+func TestTheAuditTellsAuthorChangeAndReason(t *testing.T) {
 	t.Parallel()
 	b := audited(t).browser(t)
 	page := b.gets(t, "audit", http.StatusOK, "carol", "ticket 4711", "changed a zone", "deleted override 3",

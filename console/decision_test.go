@@ -7,7 +7,7 @@ import (
 	"velocityd/service"
 )
 
-func TestADecisionSaysWhyAndWhatCounted(t *testing.T) {
+func TestADecisionHasItsReasonAndCountedRows(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.guardLogins(t)

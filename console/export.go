@@ -11,8 +11,8 @@ import (
 	"velocityd/client/inprocess"
 )
 
-// exportHistory returns the action that sends all attempts which pass the filters in the address, as a file of a format,
-// the newest first. The HTTP interface notes it in the audit.
+// exportHistory returns the action that sends all attempts which pass the filters in the address, as a file of a
+// format, the newest first. The HTTP interface notes it in the audit.
 func exportHistory(format string) func(*visit) error {
 	return func(v *visit) error {
 		f, err := v.filter(v.r.URL.Query())
@@ -72,7 +72,7 @@ func (w *exportWriter) Write(text []byte) (int, error) {
 	return w.ResponseWriter.Write(text)
 }
 
-// FlushError sends what was written.
+// FlushError sends the bytes that were written.
 func (w *exportWriter) FlushError() error {
 	if w.refusal != nil {
 		return nil

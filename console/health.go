@@ -62,7 +62,7 @@ func taskInWords(name string) string {
 	return cmp.Or(words[name], name)
 }
 
-// deliveries is the content of the page of what a webhook has not received.
+// deliveries is the content of the page of the events that a webhook has not received.
 type deliveries struct {
 	ID   uint64
 	List []webhook.Delivery
@@ -70,7 +70,7 @@ type deliveries struct {
 	Dead bool   // some is tried no more
 }
 
-// deliveries shows what a webhook has not received.
+// deliveries shows the events that a webhook has not received.
 func (v *visit) deliveries() error {
 	id, ok := v.pathID("webhook")
 	if !ok {

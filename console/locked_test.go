@@ -128,7 +128,7 @@ func TestTypingZoneReleasesAllItsLockoutsInParts(t *testing.T) {
 		}
 		if strings.Contains(want, "left") {
 			form = fields(t, page, "locked/release-all")
-			p.locking(t, 7, "late") // who is locked out meanwhile is left alone
+			p.locking(t, 7, "late") // a key that is locked out meanwhile stays
 			if err := p.Release(t.Context(), service.Bucket{ZoneID: 7, Key: "late"}, "", "x"); err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ type place struct {
 	later       time.Duration // by how much the console's clock is ahead
 }
 
-// open returns a console that asks nobody who he is.
+// open returns a console that asks for no credential.
 func open(t *testing.T) *place {
 	t.Helper()
 	return newPlace(t, false)
@@ -102,7 +102,7 @@ type browser struct {
 	header http.Header
 }
 
-// browser returns one that nobody has logged in with.
+// browser returns one without a login.
 func (p *place) browser(t *testing.T) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -114,7 +114,7 @@ func (p *place) browser(t *testing.T) *browser {
 	return &browser{place: p, http: &client}
 }
 
-// person returns the browser of somebody with a token of these scopes. All persons of a test must be made
+// person returns the browser of a person with a token of these scopes. All persons of a test must be made
 // before the first page is asked for: the service looks for new tokens once a second.
 func (p *place) person(t *testing.T, name string, scopes ...access.Scope) *browser {
 	t.Helper()

@@ -86,7 +86,7 @@ func formOf(o service.Override) overrideForm {
 	return f
 }
 
-// Value returns what was typed into a field.
+// Value returns the text that was typed into a field.
 func (f overrideForm) Value(name string) string { return f.Get(name) }
 
 // Hidden returns the values that name the key of the override.

@@ -114,7 +114,7 @@ func TestLogInsAreLimitedByAZone(t *testing.T) {
 	}
 }
 
-func TestAnOpenServiceAsksNobodyAndSaysSo(t *testing.T) {
+func TestAnOpenServiceSaysThatItIsOpen(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.browser(t).gets(t, "", http.StatusOK, "This console asks for no credential")

@@ -133,7 +133,7 @@ func (v *visit) goTo(path string) error {
 }
 
 // confirmed returns the context of an action whose form has a reason and the text that the reader had to type, which is
-// called thing. Otherwise fault says what is wrong.
+// called thing. Otherwise fault names the fault.
 func (v *visit) confirmed(thing, text string) (ctx context.Context, fault string) {
 	ctx, err := v.withReason()
 	switch {

@@ -19,7 +19,7 @@ import (
 type zoneForm struct {
 	// Now is the zone as it is stored, and without an ID for a new one.
 	Now service.Zone
-	// ID is what was typed for a new zone.
+	// ID is the text that was typed for a new zone.
 	ID       string
 	Groups   []settings.Group
 	Changes  []settings.Difference

@@ -75,7 +75,7 @@ func TestZonePageExplainsTheZoneInWords(t *testing.T) {
 		"2 times as long, up to 1 d", "<code>reserve_ttl</code> is short for a person")
 }
 
-func TestNoZonesIsToldWithWhatToDo(t *testing.T) {
+func TestNoZonesIsToldWithTheNextStep(t *testing.T) {
 	t.Parallel()
 	open(t).browser(t).gets(t, "zones", http.StatusOK, "There are no zones", "velocityd zone set 1")
 }

@@ -42,7 +42,7 @@ func (d day) Figure() chart.Day { return chart.NewDay(d.Hours) }
 // dayBegins returns the begin of the first hour of a day that ends now.
 func (v *visit) dayBegins() time.Time { return service.SpanHour.Begin(v.Now()).Add(-23 * time.Hour) }
 
-// zones shows all zones with what they stopped in the last day.
+// zones shows all zones with the attempts that they stopped in the last day.
 func (v *visit) zones() error {
 	all, err := v.api.Zones(v.r.Context())
 	if err != nil {

@@ -19,7 +19,7 @@ func TestCheckValidateKnowsEveryLimit(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		check service.Check
-		names string // what the error must name
+		names string // the field that the error must name
 	}{
 		{"one bucket", many(1), ""},
 		{"eight buckets", many(8), ""},

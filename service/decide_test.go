@@ -44,7 +44,7 @@ func ledger(rate int, ages ...time.Duration) book {
 	return l
 }
 
-func TestDecideCountsWhatIsYoungerThanTheWindow(t *testing.T) {
+func TestDecideCountsTxnsYoungerThanTheWindow(t *testing.T) {
 	t.Parallel()
 	const us = time.Microsecond
 	for _, test := range []struct {
@@ -117,7 +117,7 @@ func TestDecideRoundsRetryAfterUpToWholeSeconds(t *testing.T) {
 	}
 }
 
-func TestDecideInAZoneShrunkBelowWhatCounts(t *testing.T) {
+func TestDecideInAZoneShrunkBelowItsVelocity(t *testing.T) {
 	t.Parallel()
 	ages := []time.Duration{50 * time.Minute, 40 * time.Minute, 30 * time.Minute, 20 * time.Minute, 10 * time.Minute}
 	for _, test := range []struct {

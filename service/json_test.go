@@ -52,7 +52,7 @@ func through[T any](t *testing.T, value T) (T, string) {
 
 func second(n int) time.Time { return time.Date(2026, 8, 24, 9, 15, n, 120_000, time.UTC) }
 
-func TestWhatIsNotThereIsLeftOut(t *testing.T) {
+func TestAbsentMembersAreLeftOut(t *testing.T) {
 	t.Parallel()
 	_, override := through(t, service.Override{ID: 1, ZoneID: 2, Key: "k", Action: service.OverrideDeny})
 	if want := `{"id":"1","zone_id":2,"bucket_key":"k","action":"deny","reason":"","created_by":""}`; override != want {

@@ -93,9 +93,9 @@ func TestAccentInsensitiveKeysFoldAsCollationsDo(t *testing.T) {
 	}
 }
 
-// TestUsernamesLoseWhatIsNotShown holds the formula against ranges of Unicode's
+// TestUsernamesLoseHiddenCharacters holds the formula against ranges of Unicode's
 // DerivedCoreProperties.txt.
-func TestUsernamesLoseWhatIsNotShown(t *testing.T) {
+func TestUsernamesLoseHiddenCharacters(t *testing.T) {
 	t.Parallel()
 	shown := func(r rune) bool {
 		key, err := ofKind(service.KeyUsername).Normalize("a" + string(r) + "z")
@@ -260,7 +260,7 @@ func TestKeyRuleSpeaksTheSchemasWords(t *testing.T) {
 	}
 }
 
-// FuzzKeyRuleNormalize holds for whatever a caller may send: normalising is done
+// FuzzKeyRuleNormalize holds for all keys that a caller may send: normalising is done
 // once and for all, and what comes out names what went in.
 func FuzzKeyRuleNormalize(f *testing.F) {
 	for _, key := range []string{

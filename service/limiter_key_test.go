@@ -191,7 +191,7 @@ func TestLimiterDoesNotChangeTheCallersChecks(t *testing.T) {
 	}
 }
 
-func TestLimiterKeepsWhatWasDecidedBeforeAFailure(t *testing.T) {
+func TestLimiterKeepsDecisionsFromBeforeAFailure(t *testing.T) {
 	t.Parallel()
 	for _, want := range []error{service.ErrBusy, service.ErrUndecided, service.ErrStaleKey} {
 		store := &stub{}
@@ -287,7 +287,7 @@ func TestChecksFindingChangedZoneShareOneReading(t *testing.T) {
 	}
 }
 
-func TestLimiterAsksOnlyWhatWasStaleAgain(t *testing.T) {
+func TestLimiterAsksOnlyStaleChecksAgain(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{{}, ofKind(service.KeyUsername), ofKind(service.KeyUsername)}}
 	synctest.Test(t, func(t *testing.T) {

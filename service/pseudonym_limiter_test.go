@@ -74,7 +74,7 @@ func TestLimiterHidesKeysFromStoreNotFromCaller(t *testing.T) {
 	}
 }
 
-// spy is a store that notes what it is asked.
+// spy is a store that notes its checks.
 type spy struct {
 	service.CheckStore
 	asked [][]service.Check
@@ -146,7 +146,7 @@ func TestAttemptsAreTheSameAcrossARotation(t *testing.T) {
 	for i, test := range []struct {
 		first, then string
 		buckets     []service.Bucket
-		others      []service.Bucket // what is no retry
+		others      []service.Bucket // no retries
 	}{
 		{"old", "both", []service.Bucket{alice, clear}, []service.Bucket{bob, clear}},
 		{"both", "old", []service.Bucket{clear, alice}, []service.Bucket{alice}},

@@ -72,7 +72,7 @@ func TestPseudonymIsTheHMACOfZoneAndKey(t *testing.T) {
 }
 
 // A vector that does not come from this program: Python's module hmac has made it.
-func TestPseudonymIsWhatOtherProgramsMake(t *testing.T) {
+func TestPseudonymEqualsThatOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	key, err := service.ParseSecretKey("k1", "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f")
 	if err != nil {

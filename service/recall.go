@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Recall is what is known of an attempt by its id.
+// Recall is all that is known of an attempt by its id.
 type Recall struct {
 	AttemptID string  `json:"attempt_id"`
 	ExpiresAt Instant `json:"expires_at"` // as that of Attempt

@@ -19,7 +19,7 @@ type Setting struct {
 	At func(z *Zone) any
 	// Default is a value of that type, which the zero value of the setting stands for; nil if that stands for itself.
 	Default any
-	// Otherwise says what a setting has where it is left out and another setting decides that.
+	// Otherwise says the value of a setting where it is left out and another setting decides that.
 	Otherwise string
 	Zero      string // what 0 means, if not itself
 	Unit      string // of a number, in its errors
@@ -107,7 +107,7 @@ func (s Setting) Words() []string {
 	return words
 }
 
-// Sentence says what the setting means, what its words mean, and what 0 does.
+// Sentence explains the setting, its words, and 0.
 func (s Setting) Sentence() string {
 	var meanings []string
 	for _, c := range s.Choices {

@@ -108,7 +108,7 @@ func TestTargetTellsKeysFromNetworks(t *testing.T) { //nolint:funlen // one tabl
 	}
 }
 
-func TestNetworkRefusesWhatIsNoNetwork(t *testing.T) {
+func TestNetworkRefusesOtherTexts(t *testing.T) {
 	t.Parallel()
 	rule := service.KeyRule{Kind: service.KeyIP}
 	for _, text := range []string{"203.0.113.9", "", "bob", "/24"} {

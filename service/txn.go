@@ -52,7 +52,7 @@ type Txn struct {
 	// Origin is that of the bucket key, if it is an address whose origin is known; otherwise nil. Stores do
 	// not set it.
 	*Origin
-	// CheckID is what the txns of one check of several buckets share, beside their instant. It is 0 for a check of one
+	// CheckID is shared by the txns of one check of several buckets, as is their instant. It is 0 for a check of one
 	// bucket.
 	CheckID uint64 `json:"check_id,string,omitzero"`
 }

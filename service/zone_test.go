@@ -180,6 +180,6 @@ func TestZoneWithDefaultsSpellsOutOmittedSettings(t *testing.T) {
 		Revision:  3,
 	}
 	if got := full.WithDefaults(); got != full {
-		t.Errorf("what is said was overruled: %+v", got)
+		t.Errorf("the given value was overruled: %+v", got)
 	}
 }

@@ -1,5 +1,5 @@
 // Package inprocess owns requests to the HTTP interface that do not leave the process, for rooms that are its clients:
-// the console, and doors that speak another protocol. It must not know what is asked.
+// the console, and doors that speak another protocol. It must not know the questions.
 package inprocess
 
 import (

@@ -46,7 +46,7 @@ func subjectInWords(z service.Zone) string {
 	return "a key"
 }
 
-// Sentence returns what a zone does, for people.
+// Sentence describes a zone for people.
 func Sentence(z service.Zone) string {
 	z = z.WithDefaults()
 	var b strings.Builder
@@ -70,7 +70,7 @@ func Sentence(z service.Zone) string {
 	return b.String()
 }
 
-// verbInWords returns what the limit of a zone is about.
+// verbInWords returns the verb of the attempts that a zone limits.
 func verbInWords(z service.Zone) string {
 	if z.Counts == service.CountsFailures {
 		return "fail"

@@ -21,7 +21,7 @@ type Field struct {
 	Value string
 }
 
-// Measure is what a number counts, in short.
+// Measure is the unit of a number, in short.
 func (f Field) Measure() string {
 	if f.Kind() == service.KindLength {
 		return "s"

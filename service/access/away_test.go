@@ -73,9 +73,9 @@ func TestCredentialsOutlastAbsentStoreWithoutWaiting(t *testing.T) {
 	})
 }
 
-// TestNobodyIsRefusedWhenTheStoreIsBack asks just after a reading has failed, and while one is
+// TestNoCallerIsRefusedWhenTheStoreIsBack asks just after a reading has failed, and while one is
 // under way that began before.
-func TestNobodyIsRefusedWhenTheStoreIsBack(t *testing.T) {
+func TestNoCallerIsRefusedWhenTheStoreIsBack(t *testing.T) {
 	t.Parallel()
 	for name, sinceReading := range map[string]time.Duration{"under way": time.Second, "failed": 2500 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {

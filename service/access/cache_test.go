@@ -60,7 +60,7 @@ func TestCredentialCacheKnowsTwoTokensOfOneName(t *testing.T) {
 		}
 	}
 	if knows(t, cache, access.NewToken()) {
-		t.Error("a token that nobody made is known")
+		t.Error("a token that was never made is known")
 	}
 }
 
@@ -146,7 +146,7 @@ func TestNewTokenIsKnownWithinASecond(t *testing.T) {
 	})
 }
 
-func TestKeepReadsSoThatNobodyWaits(t *testing.T) {
+func TestKeepReadsSoThatNoCallerWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cache, _, token := shopCache(t, slowly, access.Options{})
@@ -156,7 +156,7 @@ func TestKeepReadsSoThatNobodyWaits(t *testing.T) {
 		time.Sleep(time.Minute)
 		began := time.Now()
 		if !knows(t, cache, token) || time.Since(began) != 0 {
-			t.Errorf("a caller who comes seldom waited for %s", time.Since(began))
+			t.Errorf("a caller that comes seldom waited for %s", time.Since(began))
 		}
 		stop()
 		keeping.Wait()
@@ -194,7 +194,7 @@ func TestGuessesCostOneQuestionASecondNoMemory(t *testing.T) {
 	})
 }
 
-func TestCredentialCacheReadsOnceForAllWhoWait(t *testing.T) {
+func TestCredentialCacheReadsOnceForAllWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cache, store, token := shopCache(t, slowly, access.Options{})
@@ -254,12 +254,12 @@ func TestDepartingCallerDoesNotEndOthersReading(t *testing.T) {
 			leave()
 		}()
 		if _, known, err := cache.Caller(waiting, token.Digest()); known || !errors.Is(err, service.ErrBusy) {
-			t.Errorf("one who does not wait gets %t, %v, want busy", known, err)
+			t.Errorf("one that does not wait gets %t, %v, want busy", known, err)
 		}
 		if !knows(t, cache, token) {
 			t.Error("unknown")
 		}
-		synctest.Wait() // the first has its answer: nobody may ask while the cache is closed
+		synctest.Wait() // the first has its answer: no call may come while the cache is closed
 	})
 }
 

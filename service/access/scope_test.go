@@ -21,7 +21,7 @@ func TestScopesHoldForThemselvesAndAdminForAll(t *testing.T) {
 		}
 	}
 	if (Caller{}).Has(ScopeCheck) {
-		t.Error("somebody without scopes has one")
+		t.Error("a caller without scopes has one")
 	}
 }
 
@@ -30,7 +30,7 @@ func TestCallersReachTheirBoundZones(t *testing.T) {
 	bound := Caller{Zones: []int64{2, 7}}
 	for zone, want := range map[int64]bool{1: false, 2: true, 7: true, 27: false, 0: false} {
 		if bound.Reaches(zone) != want || !(Caller{}).Reaches(zone) {
-			t.Errorf("zone %d: want %t, and everything for who is not bound", zone, want)
+			t.Errorf("zone %d: want %t, and everything for an unbound caller", zone, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"velocityd/service"
 )
 
-// Edit is a change of a zone or an override, as zone_audit has it, with what was there before and after it: nil where
+// Edit is a change of a zone or an override, as zone_audit has it, with the state before and after it: nil where
 // there was none. Or it is a release, and has Released alone: a bucket whose lockout ended, and whose places were given
 // back.
 type Edit struct {

@@ -1,4 +1,4 @@
-// Package event says what an event is: something that happened and others may want to know at once. It must not know
+// Package event defines events: changes that others may want to know at once. It must not know
 // how events are stored, followed or sent.
 package event
 

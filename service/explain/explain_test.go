@@ -180,7 +180,7 @@ func TestSentenceExplainsTheAttemptsDecision(t *testing.T) {
 	}
 }
 
-func TestAnExplanationStaysTrueWhateverHappensLater(t *testing.T) {
+func TestAnExplanationStaysTrueAfterLaterChanges(t *testing.T) {
 	t.Parallel()
 	d := newStore(t, service.Zone{
 		ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Lockout: time.Minute,

@@ -32,13 +32,13 @@ type linted struct {
 	want     string
 }
 
-func TestLintFindsWhatIsProbablyNotMeant(t *testing.T) {
+func TestLintFindsProbableMistakes(t *testing.T) {
 	t.Parallel()
 	for name, c := range lintedCases() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if err := c.zone.Validate(); err != nil {
-				t.Fatalf("a zone that nobody can have: %v", err)
+				t.Fatalf("a zone that cannot exist: %v", err)
 			}
 			for _, zone := range []service.Zone{c.zone, c.zone.WithDefaults()} {
 				findings := c.lint(zone)
@@ -168,7 +168,7 @@ func lintedLimits() map[string]lintedZone {
 	}
 }
 
-// lintedKeys are zones by their keys, and by what they are asked for.
+// lintedKeys are zones by their keys, and by their checks.
 func lintedKeys() map[string]lintedZone {
 	return map[string]lintedZone{
 		"one IPv6 address a bucket": {
@@ -337,7 +337,7 @@ func TestLintKeepsTheOrderOfOverrides(t *testing.T) {
 	}
 }
 
-func TestAChangeBringsWhatItMakesOdd(t *testing.T) {
+func TestAChangeBringsItsOwnFindings(t *testing.T) {
 	t.Parallel()
 	zone := func(rate int, mode service.Mode) service.Zone {
 		return service.Zone{ID: 7, Rate: rate, Window: time.Minute, Mode: mode}

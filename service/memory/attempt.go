@@ -7,7 +7,7 @@ import (
 	"velocityd/service"
 )
 
-// attempt returns what is remembered under an attempt id.
+// attempt returns the answer that is remembered under an attempt id.
 func (m *Store) attempt(now time.Time, id string) (service.Attempt, error) {
 	attempt, known := m.attempts[id]
 	if !known || !now.Before(attempt.ExpiresAt.Time) {

@@ -84,7 +84,7 @@ func (m *Store) ranOut(now time.Time, txns []recorded) bool {
 func (m *Store) succeed(now time.Time, txn *recorded) {
 	zone, ok := m.zones[txn.Bucket.ZoneID]
 	if !ok {
-		return // the zone is deleted, so it is not known what it counts
+		return // the zone is deleted, so its counting is not known
 	}
 	if zone.Counts == service.CountsFailures {
 		txn.giveBack(now)

@@ -26,7 +26,7 @@ func TestMemoryKeepsTotals(t *testing.T) {
 	})
 }
 
-func TestMemoryFindsWhatItHoldsAndNothingElse(t *testing.T) {
+func TestMemoryFindsItsRowsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	m := memory.New()
 	for _, id := range []int64{3, 1, 2} {

@@ -84,7 +84,7 @@ func (q *circuitCall) answer() {
 	}
 }
 
-// end returns the answer of the whole call, when the store has answered what it was asked. It tells the circuit of
+// end returns the answer of the whole call, when the store has answered. It tells the circuit of
 // that, and replaces errors of the store by answers without it, where that is right.
 func (q *circuitCall) end(decisions []service.Decision, err error) ([]service.Decision, error) {
 	switch {

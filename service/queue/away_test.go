@@ -182,7 +182,7 @@ func TestEachCheckOfCallIsReplacedSeparately(t *testing.T) {
 	want := []string{"degraded", "error", "degraded", "error", "degraded"}
 	store := failing(service.ErrAway)
 	f := awayFrom(store)
-	for _, asked := range []int{5, 2} { // at first nobody knows that the store is away
+	for _, asked := range []int{5, 2} { // at first the store is not known to be away
 		decisions, err := f.CheckAll(t.Context(), service.Call{Checks: checks})
 		if err != nil || len(decisions) != len(checks) || len(store.asked) != asked {
 			t.Fatalf("got %+v, %v, the store was asked %d checks, want %d", decisions, err, len(store.asked), asked)
@@ -209,7 +209,7 @@ func TestEachCheckOfCallIsReplacedSeparately(t *testing.T) {
 	}
 }
 
-func TestStoreAnswersWhatNobodyWantsReplaced(t *testing.T) {
+func TestStoreAnswersChecksWithoutReplacement(t *testing.T) {
 	t.Parallel()
 	store := failing(service.ErrAway)
 	f := awayFrom(store)

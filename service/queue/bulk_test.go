@@ -26,7 +26,7 @@ func wide(name string, n, buckets int) []service.Check {
 	return checks
 }
 
-// answers is what the caller of several checks got.
+// answers are those of a caller of several checks.
 type answers struct {
 	decisions []service.Decision
 	err       error
@@ -183,14 +183,14 @@ func TestHeldChecksOfPieceRetryBeforeNextPiece(t *testing.T) {
 			decisions, err := admit(ctx, call)
 			decisions[1] = service.Decision{Err: fmt.Errorf("%w: lock wait", service.ErrHeld)}
 			if call.NoWait {
-				t.Error("nobody waits for what is held")
+				t.Error("no call waits for the held bucket")
 			}
 			return decisions, err
 		}, "key3", "key7", "key9")
 		g.wantBatch(t, admit, keysOf(checks[32:])...)
 		answer := <-got
 		wantErrs(t, answer, 7, nil, 1, service.ErrBusy, 32, nil)
-		wantBusy(t, "what is held for long", answer.decisions[7].Err)
+		wantBusy(t, "the bucket that is held for long", answer.decisions[7].Err)
 	})
 }
 

@@ -20,7 +20,7 @@ type circuitTest struct {
 	*queue.Coalescer
 	began   time.Time
 	mu      sync.Mutex
-	probe   error // what a test of the store finds
+	probe   error // the result of a test of the store
 	hangs   time.Duration
 	inParts bool     // the store decides in parts
 	changes []string // when it opened and closed, and was tested
@@ -139,7 +139,7 @@ func watched(
 	}
 }
 
-// straight leaves out what is about lanes.
+// straight leaves out the claims about lanes.
 func straight() queue.CoalescerOptions { return queue.CoalescerOptions{IsStraight: true} }
 
 // watchedInBubble is watched for a gated store.

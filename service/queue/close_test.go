@@ -41,7 +41,7 @@ func TestCloseDecidesQueuedChecksAndRefusesTheRest(t *testing.T) {
 	})
 }
 
-func TestCloseAnswersWhoWaitsAtItsDeadline(t *testing.T) {
+func TestCloseAnswersWaitingCallersAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "leads", "follows")
@@ -57,7 +57,7 @@ func TestCloseAnswersWhoWaitsAtItsDeadline(t *testing.T) {
 			t.Errorf("%d checks wait after Close", waiting)
 		}
 		wantAnswers(t, answers[2:], service.ErrUndecided, service.ErrBusy, service.ErrBusy)
-		g.proceed <- admit // and nobody leads another call: the bubble sees that
+		g.proceed <- admit // and no caller leads another call: the bubble sees that
 		wantAnswers(t, answers[:2], nil, nil)
 	})
 }

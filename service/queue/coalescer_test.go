@@ -59,7 +59,7 @@ func TestLoneCheckIsABatchOfOne(t *testing.T) {
 	})
 }
 
-func TestWhatWaitedSharesOneCallInOrder(t *testing.T) {
+func TestWaitingChecksShareOneCallInOrder(t *testing.T) {
 	t.Parallel()
 	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "alice", "bob", "alice", "carol", "alice")

@@ -153,7 +153,7 @@ func TestLeaderAwaitsAnswerAfterItsContextEnds(t *testing.T) {
 		others := askKeys(t, c, "other")
 		cancel()
 		if got := <-second; !errors.Is(got.err, service.ErrBusy) { // it would have led the next call
-			t.Errorf("the one who left the queue got %v", got.err)
+			t.Errorf("the one that left the queue got %v", got.err)
 		}
 		g.proceed <- func(ctx context.Context, call service.Call) ([]service.Decision, error) {
 			if ctx.Err() != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // gated is a store whose calls wait for the test: each tells its keys to began
-// and goes on with what the test sends to proceed.
+// and goes on with the answer that the test sends to proceed.
 type gated struct {
 	began   chan []string
 	proceed chan func(ctx context.Context, call service.Call) ([]service.Decision, error)

@@ -43,8 +43,8 @@ func over(t *testing.T, store storeFunc, o queue.CoalescerOptions, test func(t *
 	})
 }
 
-// TestOneCallThatHangsHoldsUpNobodyElse has callers come all the time, and some that come once.
-func TestOneCallThatHangsHoldsUpNobodyElse(t *testing.T) {
+// TestOneCallThatHangsHoldsUpNoOther has callers come all the time, and some that come once.
+func TestOneCallThatHangsHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
 	for _, gap := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond} {
@@ -109,7 +109,7 @@ func TestSlowStoreAnsweringAfterSilenceIsNotAway(t *testing.T) {
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
-		// Nobody knows at first that it answers again.
+		// At first it is not known that it answers again.
 		if changes := c.opened(); degraded > 30 || len(changes) > 4 {
 			t.Errorf("%d of 200 degraded: %q", degraded, changes)
 		}
@@ -170,7 +170,7 @@ func TestBusyCheckStaysBusyAfterCircuitCloses(t *testing.T) {
 			t.Errorf("while it is away: %+v", a)
 		}
 		if a := <-held; !errors.Is(a.err, service.ErrBusy) || a.decision.Degraded {
-			t.Errorf("what is held: %+v", a)
+			t.Errorf("the held check: %+v", a)
 		}
 	})
 }
@@ -209,7 +209,7 @@ func TestTwoHotBucketsDelayCheckOnlyBriefly(t *testing.T) {
 	})
 }
 
-// TestPossiblyCountedCheckIsNotBusyAtShutdown has a leader, who stays, and a follower.
+// TestPossiblyCountedCheckIsNotBusyAtShutdown has a leader that stays, and a follower.
 func TestPossiblyCountedCheckIsNotBusyAtShutdown(t *testing.T) {
 	t.Parallel()
 	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {

@@ -229,7 +229,7 @@ func TestWaitersLearnOfVainWaitForBucket(t *testing.T) {
 		answers := []<-chan answer{ask(t.Context(), c, check(first))} // until 1.0 s
 		time.Sleep(900 * time.Millisecond)                            // the bubble's clock
 		answers = append(answers, ask(t.Context(), c, check(first)), ask(t.Context(), c, check(at(2, "user"), first)))
-		free := ask(t.Context(), c, check(other)) // waits for the one who may wait
+		free := ask(t.Context(), c, check(other)) // waits for the one that may wait
 		time.Sleep(200 * time.Millisecond)
 		for i, waiting := range answers {
 			select {
@@ -245,7 +245,7 @@ func TestWaitersLearnOfVainWaitForBucket(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesAHeldBucketIsNotDecided(t *testing.T) {
+func TestCallerThatLeavesHeldBucketIsNotDecided(t *testing.T) {
 	t.Parallel()
 	held := at(1, "held")
 	s := newLocking(0, held)
@@ -295,7 +295,7 @@ func TestTwoInstancesSharingHotBucketsAreNotBusy(t *testing.T) {
 			}
 		}
 		if s.mostOne == 0 {
-			t.Error("nobody had to wait for the other instance")
+			t.Error("no caller had to wait for the other instance")
 		}
 		for _, c := range instances {
 			if err := c.Close(ctx); err != nil {
@@ -305,7 +305,7 @@ func TestTwoInstancesSharingHotBucketsAreNotBusy(t *testing.T) {
 	})
 }
 
-// heldUnlessWaiting is a store of buckets that others hold whenever nobody waits. Calls that wait go on with after.
+// heldUnlessWaiting is a store of buckets that others hold while no call waits. Calls that wait go on with after.
 func heldUnlessWaiting(after func(context.Context, service.Call) ([]service.Decision, error)) storeFunc {
 	return func(ctx context.Context, _ string, call service.Call) ([]service.Decision, error) {
 		if call.NoWait {

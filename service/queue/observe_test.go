@@ -23,7 +23,7 @@ func as(t *testing.T, name string) context.Context {
 
 func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex // of what is told
+	var mu sync.Mutex // guards the observations
 	var waited, batches []string
 	o := oneLane()
 	o.Observe = queue.CoalescerObserver{

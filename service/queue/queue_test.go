@@ -159,7 +159,7 @@ func TestCheckBeyondCallersPatienceIsNotBegun(t *testing.T) {
 		soon, cancel := context.WithTimeout(t.Context(), timeout-1)
 		defer cancel()
 		_, err := c.CheckAll(soon, service.Call{Checks: []service.Check{check(at(1, "hopeless"))}})
-		wantBusy(t, "a caller whom no batch can serve", err)
+		wantBusy(t, "a caller that no batch can serve", err)
 		if waiting := c.Waiting()[0]; waiting != 0 {
 			t.Errorf("%d checks still wait", waiting)
 		}

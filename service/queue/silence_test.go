@@ -42,7 +42,7 @@ func TestWaiterOnSilentStoreIsAnsweredWithoutIt(t *testing.T) {
 			if a := <-sent; !errors.Is(a.err, service.ErrUndecided) || a.decision.Degraded {
 				t.Errorf("a check that was sent is not undecided: %+v", a)
 			}
-			// Those that left are not asked; the caller who decides by himself is.
+			// Those that left are not asked; the caller that decides alone is.
 			g.wantBatch(t, admit, "patient")
 			if a := <-patient; a.err != nil || a.decision.Degraded || a.decision.TxnID() == 0 {
 				t.Errorf("on_failure error: %+v", a)
@@ -153,7 +153,7 @@ func TestStorePassingTestIsNotAway(t *testing.T) {
 			c.wantClosed(t)
 			g.proceed <- failWith(fmt.Errorf("lock wait: %w", service.ErrBusy))
 			if a := <-stuck; !errors.Is(a.err, service.ErrBusy) {
-				t.Errorf("what is stuck: %+v", a)
+				t.Errorf("the stuck check: %+v", a)
 			}
 			g.wantBatch(t, admit, "other")
 			if a := <-other; a.err != nil || a.decision.Degraded {
@@ -183,7 +183,7 @@ func TestStoreSilentOnTestsIsAwayInTime(t *testing.T) {
 		})
 }
 
-// TestStoreIsAwayWhenOnlyItsCommitsHang loses what was sent to it, twice.
+// TestStoreIsAwayWhenOnlyItsCommitsHang loses the checks that were sent to it, twice.
 func TestStoreIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 	t.Parallel()
 	const deadline = 5 * time.Second
@@ -292,7 +292,7 @@ func TestSilentSplitStoreIsAwayAfterFailedTest(t *testing.T) {
 			c.wantChanges(t, "tested 250ms", "opened 2.25s")
 			g.proceed <- admit
 			if a := <-sent; a.err != nil || a.decision.Degraded {
-				t.Errorf("what was sent: %+v", a)
+				t.Errorf("the sent check: %+v", a)
 			}
 		})
 }

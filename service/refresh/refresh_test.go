@@ -11,7 +11,7 @@ import (
 	"velocityd/service/refresh"
 )
 
-func TestOneReadingServesAllWhoWaitForIt(t *testing.T) {
+func TestOneReadingServesAllWaitingCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		readings := 0
@@ -39,7 +39,7 @@ func TestOneReadingServesAllWhoWaitForIt(t *testing.T) {
 		left, leave := context.WithCancel(t.Context())
 		leave()
 		if _, err := fresh.Get(left, func(*refresh.Reading[int]) bool { return false }); !errors.Is(err, context.Canceled) {
-			t.Errorf("a caller who has left waited: %v", err)
+			t.Errorf("a caller that has left waited: %v", err)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()

@@ -1,5 +1,5 @@
-// Package undo finds what a zone and its overrides were before a change, from the changes since. It must not know where
-// changes are kept, and it changes nothing.
+// Package undo finds a zone and its overrides as they were before a change, from the changes since. It must not know
+// where changes are kept, and it changes nothing.
 package undo
 
 import (

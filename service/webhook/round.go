@@ -69,8 +69,8 @@ type item struct {
 	wasWaiting bool
 }
 
-// Deliver sends what is due, in order for each bucket, until deadline, and returns the results of all events that were
-// due or new. An event behind one that failed waits for it.
+// Deliver sends the due events, in order for each bucket, until deadline, and returns the results of all events that
+// were due or new. An event behind one that failed waits for it.
 func (r *Round) Deliver(ctx context.Context, send Send, until time.Time) []Result {
 	queues := r.queues()
 	work := make(chan []item)

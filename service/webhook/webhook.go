@@ -1,4 +1,4 @@
-// Package webhook says what a webhook is, and when an event is sent to it: in order for each bucket, again after a
+// Package webhook defines webhooks, and when an event is sent to one: in order for each bucket, again after a
 // failure, and not for ever. It must not know how events are stored or sent.
 package webhook
 
