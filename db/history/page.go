@@ -17,6 +17,13 @@ import (
 // History implements service.HistoryStore. A page of a bucket walks zone_txn_window, one of an attempt id that is still
 // remembered reads the txns of its checks, and all others walk the primary key.
 func (r *Reader) History(ctx context.Context, q service.HistoryQuery) (service.HistoryPage, error) {
+	return r.page(ctx, q, q.Page)
+}
+
+// page returns the page that a function makes of the walk of a query.
+func (r *Reader) page(
+	ctx context.Context, q service.HistoryQuery, of func(iter.Seq2[service.Txn, error]) (service.HistoryPage, error),
+) (service.HistoryPage, error) {
 	if err := q.Validate(); err != nil {
 		return service.HistoryPage{}, err
 	}
@@ -31,7 +38,7 @@ func (r *Reader) History(ctx context.Context, q service.HistoryQuery) (service.H
 	if err != nil {
 		return service.HistoryPage{}, err
 	}
-	return q.Page(func(yield func(service.Txn, error) bool) {
+	return of(func(yield func(service.Txn, error) bool) {
 		for txn, err := range over {
 			if err == nil && !end.IsZero() && txn.CreatedAt.After(end) || !yield(txn, err) {
 				return
@@ -42,7 +49,7 @@ func (r *Reader) History(ctx context.Context, q service.HistoryQuery) (service.H
 
 // Checks implements service.CheckHistory.
 func (r *Reader) Checks(ctx context.Context, q service.HistoryQuery) (service.CheckPage, error) {
-	page, err := r.History(ctx, q)
+	page, err := r.page(ctx, q, q.PageOfChecks)
 	if err != nil {
 		return service.CheckPage{}, err
 	}
