@@ -80,7 +80,7 @@ func (r *Reader) others(ctx context.Context, txns []service.Txn) (others []servi
 	return others, nil
 }
 
-// over returns the txns of a query's ground behind its cursor.
+// over returns the txns of a query's index behind its cursor.
 func (r *Reader) over(
 	ctx context.Context, q service.HistoryQuery, end time.Time,
 ) (iter.Seq2[service.Txn, error], error) {
@@ -140,7 +140,7 @@ func (r *Reader) overBucket(
 		low: microseconds(q.Since), high: microseconds(eternity()), isUp: q.Order == service.OldestFirst,
 		most: firstRows(q),
 	}
-	w.over = bucketGround{reader: r, zoneID: q.Zones[0], keys: q.Keys, isUp: w.isUp}
+	w.over = bucketIndex{reader: r, zoneID: q.Zones[0], keys: q.Keys, isUp: w.isUp}
 	if !q.Until.IsZero() {
 		w.high = microseconds(q.Until) - 1
 	}
@@ -200,7 +200,7 @@ func (r *Reader) overIDs(ctx context.Context, q service.HistoryQuery) (iter.Seq2
 		high = min(high, q.Cursor-1)
 	}
 	return walk{
-		over: idGround{reader: r, within: times{q.Since, q.Until}, isUp: isUp},
+		over: idIndex{reader: r, within: times{q.Since, q.Until}, isUp: isUp},
 		low:  low, high: high, isUp: isUp, width: uint64(firstRows(q)), most: firstRows(q),
 	}.txns(ctx), nil
 }
