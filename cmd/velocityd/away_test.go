@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -33,8 +32,8 @@ func onFailureZones() []service.Zone {
 	}
 }
 
-// mortal is an engine that a test ends and starts again, with onFailureZones.
-type mortal struct {
+// killable is an engine that a test ends and starts again, with onFailureZones.
+type killable struct {
 	*enginetest.Database
 	engine *enginetest.Engine
 	server *localdb.Server
@@ -42,9 +41,9 @@ type mortal struct {
 	args   []string
 }
 
-func newMortal(t *testing.T, engine *enginetest.Engine, args ...string) *mortal {
+func newKillable(t *testing.T, engine *enginetest.Engine, args ...string) *killable {
 	t.Helper()
-	m := &mortal{engine: engine, dir: t.TempDir(), args: args}
+	m := &killable{engine: engine, dir: t.TempDir(), args: args}
 	m.start(t)
 	m.Database = enginetest.Empty(t, enginetest.AdminDSN(m.server, ""))
 	enginetest.Migrate(t, m.DSN)
@@ -54,20 +53,20 @@ func newMortal(t *testing.T, engine *enginetest.Engine, args ...string) *mortal 
 	return m
 }
 
-func (m *mortal) start(t *testing.T) {
+func (m *killable) start(t *testing.T) {
 	t.Helper()
 	m.server = m.engine.Private(t, m.dir, m.args...)
 }
 
 // kill ends the engine without giving it time for anything.
-func (m *mortal) kill() {
+func (m *killable) kill() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = m.server.Stop(ctx)
 }
 
 // freeze stops the engine's process, and returns the function that lets it go on.
-func (m *mortal) freeze(t *testing.T) (proceed func()) {
+func (m *killable) freeze(t *testing.T) (proceed func()) {
 	t.Helper()
 	process, err := os.FindProcess(m.server.PID())
 	if err != nil {
@@ -81,77 +80,13 @@ func (m *mortal) freeze(t *testing.T) (proceed func()) {
 	return proceed
 }
 
-// awayAnswer is an answer to a caller.
-type awayAnswer string
-
-const (
-	toldAllowed   awayAnswer = "allowed"
-	toldAway      awayAnswer = "503"
-	toldUndecided awayAnswer = "504"
-	degradedAllow awayAnswer = "allowed without the database"
-	degradedBlock awayAnswer = "blocked without the database"
-)
-
-// askAway asks in a zone for a key.
-func askAway(t *testing.T, url string, zone int, key string) awayAnswer {
-	t.Helper()
-	r, err := request(url+"/v1/check", fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, zone, key))
-	if err != nil {
-		t.Errorf("zone %d: %v", zone, err)
-		return ""
-	}
-	if r.status != http.StatusOK {
-		return awayAnswer(fmt.Sprint(r.status))
-	}
-	var d service.Decision
-	if err := json.Unmarshal([]byte(r.body), &d); err != nil {
-		t.Errorf("%s: %v", r.body, err)
-	}
-	retry, limits := r.header.Get("Retry-After"), r.header.Get("RateLimit")
-	switch {
-	case !d.Degraded && !d.Blocked && d.TxnID() != 0 && limits != "":
-		return toldAllowed
-	case d.Degraded && !d.Blocked && d.TxnID() == 0 && limits == "" && retry == "":
-		return degradedAllow
-	case d.Degraded && d.Blocked && d.TxnID() == 0 && limits == "" && retry == "1":
-		return degradedBlock
-	}
-	return awayAnswer(fmt.Sprintf("%s with Retry-After %q, RateLimit %q", r.body, retry, limits))
-}
-
-// awayLog has the answers to callers while the engine was away.
-type awayLog struct{ *told[awayAnswer] }
-
-// compare holds the answers against the recorded txns, and against those that callers of each zone
-// may be told. A key ends in the number of its zone.
-func (l awayLog) compare(t *testing.T, d *enginetest.Database) {
-	t.Helper()
-	mayBe := map[byte][]awayAnswer{
-		'1': {toldAllowed, toldUndecided, toldAway}, '2': {toldAllowed, toldUndecided, degradedAllow},
-		'3': {toldAllowed, toldUndecided, degradedBlock},
-	}
-	for key, told := range l.answers {
-		fits := false
-		for _, answer := range mayBe[key[len(key)-1]] {
-			fits = fits || told == answer
-		}
-		if !fits {
-			t.Errorf("%s was told %s", key, told)
-		}
-		n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = ?", key)
-		if told != toldUndecided && n != map[bool]int{true: 1, false: 0}[told == toldAllowed] {
-			t.Errorf("%s was told %s and has %d txns", key, told, n)
-		}
-	}
-}
-
 func TestZonesAnswerChecksThroughEngineKillAndRestart(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		for _, coalesce := range []string{"on", "off"} {
 			t.Run("coalesce="+coalesce, func(t *testing.T) {
 				t.Parallel()
-				m := newMortal(t, engine)
+				m := newKillable(t, engine)
 				i := start(t, environment{"VELOCITY_DSN": m.DSN},
 					append([]string{"serve", "--coalesce", coalesce, "--degraded-after", "20s"}, slow...)...)
 				answers := awayLog{newTold[awayAnswer]()}
@@ -166,87 +101,10 @@ func TestZonesAnswerChecksThroughEngineKillAndRestart(t *testing.T) {
 	})
 }
 
-// killInMidRun asks all the time, kills the engine and starts it again.
-func (l awayLog) killInMidRun(t *testing.T, m *mortal, url string) {
-	t.Helper()
-	const callers = 6
-	stop := l.askOn(t, url, callers, 1, 2, 3)
-	enginetest.Eventually(t, "the load is under way", func() bool { return l.count(toldAllowed) > 20*callers })
-	m.kill()
-	// No check waits for the 20 s of silence, let alone for the 100 s of its deadline.
-	enginetest.Eventually(t, "all are answered without the engine", func() bool {
-		return l.count(toldAway) > callers && l.count(degradedAllow) > callers && l.count(degradedBlock) > callers
-	})
-	m.start(t)
-	asked := 0
-	enginetest.Eventually(t, "the engine decides again", func() bool {
-		asked++
-		key := fmt.Sprintf("again-%d-in-3", asked)
-		got := askAway(t, url, 3, key)
-		l.note(key, got)
-		return got == toldAllowed
-	})
-	decided := l.count(toldAllowed)
-	enginetest.Eventually(t, "it decides for all", func() bool { return l.count(toldAllowed) > decided+20*callers })
-	stop()
-}
-
-// askOn lets callers ask in zones, one after the other, all the time until stop is called.
-func (l awayLog) askOn(t *testing.T, url string, callers int, zones ...int) (stop func()) {
-	ended := make(chan struct{})
-	var group sync.WaitGroup
-	for n := range callers {
-		group.Go(func() {
-			for asked := 0; ; asked++ {
-				select {
-				case <-ended:
-					return
-				default:
-				}
-				zone := zones[asked%len(zones)]
-				key := fmt.Sprintf("caller-%d-%d-in-%d", n, asked, zone)
-				l.note(key, askAway(t, url, zone, key))
-			}
-		})
-	}
-	return func() {
-		close(ended)
-		group.Wait()
-	}
-}
-
-// wantAwayLog holds a log against the answers: the circuit opened and closed, and the degraded
-// answers are counted in few lines.
-func wantAwayLog(t *testing.T, log string, answers awayLog) {
-	t.Helper()
-	for _, message := range []string{
-		"the database is away: checks are answered by on_failure of their zones",
-		"the database is back: it decides all checks",
-	} {
-		if len(entries(t, log, message)) == 0 {
-			t.Errorf("the log does not say: %s", message)
-		}
-	}
-	first := entries(t, log, "request answered without the database")
-	more := entries(t, log, "more requests answered without the database")
-	counted := len(first) // the last second's are not summed up yet
-	for _, line := range more {
-		left, _ := line["left_out"].(float64)
-		counted += int(left)
-	}
-	degraded := answers.count(degradedAllow) + answers.count(degradedBlock)
-	if len(first) == 0 || counted > degraded || len(first)+len(more) > degraded {
-		t.Errorf("%d degraded answers are %d in %d and %d lines", degraded, counted, len(first), len(more))
-	}
-	if strings.Contains(log, "caller-") {
-		t.Error("a key is in the log")
-	}
-}
-
 func TestSilentEngineLeavesSentUndecidedLaterChecksDegraded(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		m := newMortal(t, engine)
+		m := newKillable(t, engine)
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--degraded-after", "1s",
 			"--check-timeout", "3s", "--lock-wait", "1s")
 		enginetest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
@@ -278,7 +136,7 @@ func TestSilentEngineLeavesSentUndecidedLaterChecksDegraded(t *testing.T) {
 func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		m := newMortal(t, engine)
+		m := newKillable(t, engine)
 		stall := m.StallCommits(t)
 		var asked atomic.Int64
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--lock-wait", "1s", "--degraded-after",
@@ -324,7 +182,7 @@ func TestDatabaseIsAwayWhenOnlyItsCommitsHang(t *testing.T) {
 func TestDatabaseGivingUpLockWaitsIsNotAway(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		m := newMortal(t, engine)
+		m := newKillable(t, engine)
 		// MySQL ends a lock wait of 1 s after up to 2 s, and later on a busy machine: only a silence of 4 s is one.
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lock-wait", "1s", "--degraded-after", "2s",
 			"--check-timeout", "10s", "--shutdown-timeout", "20s")
@@ -359,7 +217,7 @@ func TestDatabaseGivingUpLockWaitsIsNotAway(t *testing.T) {
 func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		m := newMortal(t, engine)
+		m := newKillable(t, engine)
 		env := environment{
 			"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd"),
 			"VELOCITY_REQUIRE_AUTH": "true",

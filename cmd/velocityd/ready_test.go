@@ -165,7 +165,7 @@ func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 func TestDegradedInstanceGetsRequestsUntilItDrains(t *testing.T) {
 	t.Parallel()
 	const sendable = "/readyz?degraded=ok"
-	m := newMortal(t, enginetest.First(t))
+	m := newKillable(t, enginetest.First(t))
 	_, i := program(t, []string{"VELOCITY_DSN=" + m.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
 	defer insist(t, i)
 	mustAsk(t, i.url+sendable, "", http.StatusOK)

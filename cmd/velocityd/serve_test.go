@@ -1,18 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,19 +15,11 @@ import (
 	"velocityd/migrations"
 	"velocityd/service"
 	"velocityd/tools/enginetest"
-	"velocityd/tools/servicetest"
 )
 
 // slow makes an instance patient enough for a slow machine. A check may wait for
 // 30 seconds in its queue, and be asked for 70.
 var slow = []string{"--check-timeout", "100s", "--lock-wait", "40s", "--shutdown-timeout", "110s"} //nolint:gochecknoglobals // constant
-
-// takeTurns asks a list of services one after the other.
-type takeTurns struct {
-	*enginetest.Database
-	services []*client.Client
-	turn     *atomic.Uint64
-}
 
 // patient returns a client that waits as long as a slow instance may take.
 func patient(t *testing.T, i *instanceUnderTest) *client.Client {
@@ -42,60 +29,6 @@ func patient(t *testing.T, i *instanceUnderTest) *client.Client {
 		t.Fatal(err)
 	}
 	return c
-}
-
-func (s takeTurns) next() *client.Client {
-	return s.services[s.turn.Add(1)%uint64(len(s.services))]
-}
-
-func (s takeTurns) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return s.next().CheckAll(ctx, checks)
-}
-
-func (s takeTurns) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
-	return s.next().ReportAll(ctx, reports)
-}
-
-// Peek asks again while the service is busy: a look-up has two seconds there,
-// which many checks at once may take from it.
-func (s takeTurns) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
-	for until := time.Now().Add(patience); ; {
-		peek, err := s.next().Peek(ctx, bucket)
-		if !errors.Is(err, service.ErrBusy) || time.Now().After(until) {
-			return peek, err
-		}
-	}
-}
-
-func (s takeTurns) Attempt(ctx context.Context, id string) (service.Recall, error) {
-	return s.next().Attempt(ctx, id)
-}
-
-func (s takeTurns) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
-	return s.next().Release(ctx, bucket, principal, reason)
-}
-
-func TestTwoInstancesKeepTheContractOfAStore(t *testing.T) {
-	t.Parallel()
-	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		servicetest.ExerciseSome(t, func(t *testing.T) servicetest.Subject {
-			bench := takeTurns{Database: engine.Rows(t), turn: &atomic.Uint64{}}
-			for _, coalesce := range []string{"", "off"} { // one gathers checks and one does not
-				i := start(t, environment{"VELOCITY_DSN": bench.DSN, "VELOCITY_COALESCE": coalesce},
-					append([]string{"serve", "--max-conns", "8"}, slow...)...)
-				service := patient(t, i)
-				enginetest.AtEnd(t, service.Close)
-				bench.services = append(bench.services, service)
-			}
-			return bench
-		}, []string{
-			"AdmitsExactlyRateUnderContention", "OppositeOrderNeverDeadlocks", "FirstUseOfManyKeysAtOnce",
-			"ZoneChangesTakeEffectAtTheNextCheck",
-			"EditedKeyKindTakesEffectAtTheNextCheck", "OverridesTakeEffectAtTheNextCheck", "ParallelRetriesGetOneAnswer",
-			"RacingReportsOfOneAttemptAgreeOnOneOutcome", "ReleaseRacesWithChecks",
-			"TheFirstBlockedAttemptsAreTxnsAndTheOthersAreCounted",
-		})
-	})
 }
 
 func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
@@ -122,105 +55,6 @@ func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 	})
 	if r := mustAsk(t, i.url+"/v1/check", alice, http.StatusOK); !strings.Contains(r.body, `"remaining":3`) {
 		t.Errorf("the next check: %s", r.body)
-	}
-}
-
-func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
-	t.Parallel()
-	d := enginetest.First(t).Database(t)
-	cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve", "--drain-delay", "1h")
-	i.cancel()
-	enginetest.Eventually(t, "stopping", func() bool { return strings.Contains(i.stderr.String(), `"stopping"`) })
-	insist(t, i)
-	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
-		t.Errorf("ended with %v, want a signal", status)
-	}
-}
-
-// insist ends a process that has been told to stop by further signals.
-func insist(t *testing.T, i *instanceUnderTest) {
-	t.Helper()
-	enginetest.Eventually(t, "the end", func() bool {
-		i.cancel() // the first of these may come before the process has turned to them
-		select {
-		case <-i.ended:
-			return true
-		default:
-			return false
-		}
-	})
-}
-
-func TestRequestsOutlastingStopAreCutOffAndTold(t *testing.T) {
-	t.Parallel()
-	d := enginetest.First(t).Database(t)
-	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--check-timeout", "2s", "--shutdown-timeout", "2001ms")
-	// A caller that never ends its request is not in the service's hands.
-	conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
-		"Expect: 100-continue\r\nContent-Length: 99\r\n\r\n{")
-	// "Continue" comes when the handler begins to read the body (RFC 9110, 10.1.1).
-	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
-		t.Fatalf("no sign of the handler: %q, %v", line, err)
-	}
-	if code := i.stop(t); code != exitError || !strings.Contains(i.stderr.String(), "cut off requests") {
-		t.Errorf("exit code %d\n%s", code, i.stderr)
-	}
-}
-
-// TestSlowHeadAfterAnsweredRequestIsToldSo asks the whole service: its metrics watch
-// connections, too.
-func TestSlowHeadAfterAnsweredRequestIsToldSo(t *testing.T) {
-	t.Parallel()
-	d := enginetest.First(t).Database(t)
-	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
-	conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	answers := bufio.NewReader(conn)
-	fmt.Fprint(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	if status := mustRead(t, answers); status != http.StatusOK {
-		t.Fatal(status)
-	}
-	fmt.Fprint(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n")
-	if status := mustRead(t, answers); status != http.StatusRequestTimeout {
-		t.Errorf("%d, want 408", status)
-	}
-}
-
-// mustRead reads one whole answer and returns its status.
-func mustRead(t *testing.T, answers *bufio.Reader) int {
-	t.Helper()
-	answer, err := http.ReadResponse(answers, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-		t.Fatal(err)
-	}
-	return answer.StatusCode
-}
-
-func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
-	t.Parallel()
-	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	_, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
-	defer insist(t, i)
-	if mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
-		t.Error("a ready instance sends its callers away")
-	}
-	i.cancel()
-	eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
-	mustAsk(t, i.url+"/livez", "", http.StatusOK)
-	if !mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
-		t.Error("a draining instance keeps its callers")
 	}
 }
 

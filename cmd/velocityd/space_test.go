@@ -14,7 +14,7 @@ import (
 func TestZonesAnswerChecksWhileDatabaseHasNoSpace(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
-		m := newMortal(t, engine, "--innodb-file-per-table=0", "--innodb-data-file-path=ibdata1:12M;ibdata2:8M",
+		m := newKillable(t, engine, "--innodb-file-per-table=0", "--innodb-data-file-path=ibdata1:12M;ibdata2:8M",
 			"--innodb-flush-log-at-trx-commit=2", "--sync-binlog=0")
 		i := start(t, environment{"VELOCITY_DSN": m.DSN}, append([]string{"serve"}, slow...)...)
 		mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"first"}`, http.StatusOK)
@@ -67,7 +67,7 @@ func fill(t *testing.T, d *enginetest.Database) {
 
 // wantNothingHalfDone sends releases, overrides and edits until one of each is refused for want of space, and a report.
 // As many are recorded as were not refused.
-func (m *mortal) wantNothingHalfDone(t *testing.T, url string) {
+func (m *killable) wantNothingHalfDone(t *testing.T, url string) {
 	t.Helper()
 	long := strings.Repeat("x", 200)
 	for _, c := range []struct{ method, path, body, recorded string }{

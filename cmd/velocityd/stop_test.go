@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -144,4 +147,103 @@ func TestStopUnderLoadRecordsAnsweredChecksOnly(t *testing.T) {
 		t.Logf("%d answered, %d told to come again", answers.count(http.StatusOK),
 			answers.count(http.StatusServiceUnavailable))
 	})
+}
+
+func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
+	t.Parallel()
+	d := enginetest.First(t).Database(t)
+	cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve", "--drain-delay", "1h")
+	i.cancel()
+	enginetest.Eventually(t, "stopping", func() bool { return strings.Contains(i.stderr.String(), `"stopping"`) })
+	insist(t, i)
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
+		t.Errorf("ended with %v, want a signal", status)
+	}
+}
+
+// insist ends a process that has been told to stop by further signals.
+func insist(t *testing.T, i *instanceUnderTest) {
+	t.Helper()
+	enginetest.Eventually(t, "the end", func() bool {
+		i.cancel() // the first of these may come before the process has turned to them
+		select {
+		case <-i.ended:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+func TestRequestsOutlastingStopAreCutOffAndTold(t *testing.T) {
+	t.Parallel()
+	d := enginetest.First(t).Database(t)
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--check-timeout", "2s", "--shutdown-timeout", "2001ms")
+	// A caller that never ends its request is not in the service's hands.
+	conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+		"Expect: 100-continue\r\nContent-Length: 99\r\n\r\n{")
+	// "Continue" comes when the handler begins to read the body (RFC 9110, 10.1.1).
+	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("no sign of the handler: %q, %v", line, err)
+	}
+	if code := i.stop(t); code != exitError || !strings.Contains(i.stderr.String(), "cut off requests") {
+		t.Errorf("exit code %d\n%s", code, i.stderr)
+	}
+}
+
+// TestSlowHeadAfterAnsweredRequestIsToldSo asks the whole service: its metrics watch
+// connections, too.
+func TestSlowHeadAfterAnsweredRequestIsToldSo(t *testing.T) {
+	t.Parallel()
+	d := enginetest.First(t).Database(t)
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := bufio.NewReader(conn)
+	fmt.Fprint(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if status := mustRead(t, answers); status != http.StatusOK {
+		t.Fatal(status)
+	}
+	fmt.Fprint(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n")
+	if status := mustRead(t, answers); status != http.StatusRequestTimeout {
+		t.Errorf("%d, want 408", status)
+	}
+}
+
+// mustRead reads one whole answer and returns its status.
+func mustRead(t *testing.T, answers *bufio.Reader) int {
+	t.Helper()
+	answer, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode
+}
+
+func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
+	t.Parallel()
+	d := enginetest.First(t).Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	_, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
+	defer insist(t, i)
+	if mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
+		t.Error("a ready instance sends its callers away")
+	}
+	i.cancel()
+	eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
+	mustAsk(t, i.url+"/livez", "", http.StatusOK)
+	if !mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
+		t.Error("a draining instance keeps its callers")
+	}
 }

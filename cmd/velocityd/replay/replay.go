@@ -1,7 +1,6 @@
-// Package replay reads login attempts out of sshd's logs and replays them under proposed limits, at their own times, by
-// package backtest. If there is a store, it asks that one check for each attempt now. It must know neither the origin
-// of the answers nor the printed form of the result. Of this project it imports only package service and package
-// backtest.
+// Package replay has the commands replay and backtest. It reads login attempts out of sshd's logs and replays them under
+// proposed limits, at their own times, by package backtest. If there is a store, it asks that one check for each attempt
+// now. It must not know how the checks are decided.
 package replay
 
 import (

@@ -45,7 +45,7 @@ func (f outputFlag) writer(p *shell.Process, store ask.Endpoint) *Writer {
 	default:
 		output = JSON
 	}
-	return NewWriter(p.Stdout, output, shell.Printable, store.Origin)
+	return NewWriter(p.Stdout, output, store.Origin)
 }
 
 // checkedQuery returns a query that stores take, or a shell.UsageError.
@@ -162,7 +162,7 @@ func (c *explainCmd) Run(ctx context.Context, p *shell.Process) error {
 	if c.JSON {
 		return shell.JSON(p.Stdout, found)
 	}
-	return WriteExplanation(p.Stdout, found, shell.Printable)
+	return WriteExplanation(p.Stdout, found)
 }
 
 type followCmd struct {
@@ -228,7 +228,7 @@ func (c *exportCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	out := NewWriter(p.Stdout, c.Output, shell.Printable, store.Origin)
+	out := NewWriter(p.Stdout, c.Output, store.Origin)
 	shown := NewProgress(p.Stderr, shell.IsTerminal(p.Stderr) && !shell.IsTerminal(p.Stdout), query)
 	defer shown.End()
 	if err := out.Begin(); err != nil {

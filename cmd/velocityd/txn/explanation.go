@@ -8,26 +8,27 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 	"velocityd/service/explain"
 )
 
 // WriteExplanation writes an explanation for people: the sentence, what was in force, and the rows that counted.
-// printable makes texts harmless for a terminal.
-func WriteExplanation(to io.Writer, x explain.Explanation, printable func(string) string) error {
+func WriteExplanation(to io.Writer, x explain.Explanation) error {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "%s\n\n", x.Summary)
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(table, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	own := x.Txn
-	line("txn", "%d at %s, zone %d, %s: %s", own.ID, own.CreatedAt, own.Bucket.ZoneID, printable(own.Bucket.Key),
-		Describe(own)+printable(originOf(own)))
+	line("txn", "%d at %s, zone %d, %s: %s", own.ID, own.CreatedAt, own.Bucket.ZoneID, shell.Printable(own.Bucket.Key),
+		Describe(own)+shell.Printable(originOf(own)))
 	if z := x.Zone; z != nil {
 		line("zone", "%d in %s, %s, counts %s, revision %d", z.Rate, spanOf(*z), z.Mode, z.Counts, z.Revision)
 	}
 	if o := x.Override; o != nil {
-		line("override", "%d: %s%s, by %s: %s", o.ID, o.Action, limitOf(*o), printable(o.CreatedBy), printable(o.Reason))
+		line("override", "%d: %s%s, by %s: %s", o.ID, o.Action, limitOf(*o), shell.Printable(o.CreatedBy),
+			shell.Printable(o.Reason))
 	}
 	if l := x.Lockout; l != nil {
 		line("lockout", "from %s to %s", l.BeganAt, l.Until)
@@ -44,8 +45,8 @@ func WriteExplanation(to io.Writer, x explain.Explanation, printable func(string
 		}
 	}
 	for _, t := range x.Others {
-		line("other bucket", "%d, zone %d, %s: %s", t.ID, t.Bucket.ZoneID, printable(t.Bucket.Key),
-			Describe(t)+printable(originOf(t)))
+		line("other bucket", "%d, zone %d, %s: %s", t.ID, t.Bucket.ZoneID, shell.Printable(t.Bucket.Key),
+			Describe(t)+shell.Printable(originOf(t)))
 	}
 	for _, g := range x.Unknown {
 		line("not known", "%s: %s", g.Part, g.Why)

@@ -1,5 +1,5 @@
-// Package txn shows recorded attempts to people at a shell: which are wanted, and in which form. It must not know HTTP
-// or SQL.
+// Package txn has the commands about recorded attempts: which are wanted, and in which form. It must not know HTTP or
+// SQL.
 package txn
 
 import (
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/cmd/velocityd/shell"
 	"velocityd/service"
 )
 
@@ -24,20 +25,16 @@ const (
 
 // Writer writes txns one by one, and holds none.
 type Writer struct {
-	to        io.Writer
-	output    Output
-	printable func(string) string
-	origin    func(key string) *service.Origin
-	hasBegun  bool
-	line      []byte
+	to       io.Writer
+	output   Output
+	origin   func(key string) *service.Origin
+	hasBegun bool
+	line     []byte
 }
 
-// NewWriter returns a writer. printable makes keys harmless for a terminal, and origin tells where a key comes from,
-// unless it is nil.
-func NewWriter(
-	to io.Writer, output Output, printable func(string) string, origin func(key string) *service.Origin,
-) *Writer {
-	return &Writer{to: to, output: output, printable: printable, origin: origin}
+// NewWriter returns a writer. origin returns where a key comes from; nil if no origins are known.
+func NewWriter(to io.Writer, output Output, origin func(key string) *service.Origin) *Writer {
+	return &Writer{to: to, output: output, origin: origin}
 }
 
 // Write writes a txn.
@@ -58,7 +55,7 @@ func (w *Writer) Write(t service.Txn) (err error) {
 		w.line = append(w.line, '\n')
 	default:
 		w.line = fmt.Appendf(w.line, row, fmt.Sprint(t.ID), t.CreatedAt, fmt.Sprint(t.Bucket.ZoneID),
-			w.printable(t.Bucket.Key), Describe(t)+w.printable(originOf(t)))
+			shell.Printable(t.Bucket.Key), Describe(t)+shell.Printable(originOf(t)))
 	}
 	_, err = w.to.Write(w.line)
 	return err
