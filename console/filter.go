@@ -166,7 +166,7 @@ func (f filter) IsAny() bool { return len(f.kept("live", "before")) > 0 }
 
 // HasMore reports whether one of the filters is set that stand behind "More filters".
 func (f filter) HasMore() bool {
-	return f.Value("outcome")+f.Value("since")+f.Value("until")+f.Value("attempt_id")+f.Value("live") != ""
+	return f.Value("outcome")+f.Value("since")+f.Value("until")+f.Value("attempt_id") != ""
 }
 
 // kept returns the values of the address but for some.

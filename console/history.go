@@ -41,8 +41,8 @@ func (v *visit) history() error {
 	return v.show("history", "History", "History", content)
 }
 
-// checkLine is a line of a list of checks: one check, or a run of checks with the same keys, decision and outcome, as
-// a program makes them that goes on guessing. The line has the members of the newest.
+// checkLine is a line of a list of checks: one check, or a run of checks of the same user with the same decision and
+// outcome, as a program makes them that goes on guessing. The line has the members of the newest.
 type checkLine struct {
 	service.RecordedCheck
 	Run []service.RecordedCheck // all of them, the newest first
@@ -62,9 +62,13 @@ func linesOf(checks []service.RecordedCheck) (lines []checkLine) {
 
 // continues reports whether a check looks as those of the line do.
 func (l checkLine) continues(check service.RecordedCheck) bool {
+	own, other := l.Names(), named(check.Txns, false)
+	if len(own)+len(other) == 0 {
+		own, other = l.Txns, check.Txns
+	}
 	return l.Blocked == check.Blocked && l.WouldBlock == check.WouldBlock && l.Reason == check.Reason &&
 		l.Outcome == check.Outcome && l.LeftOut == check.LeftOut &&
-		slices.EqualFunc(l.Txns, check.Txns, func(x, y service.Txn) bool { return x.Bucket == y.Bucket })
+		slices.EqualFunc(own, other, func(x, y service.Txn) bool { return x.Bucket == y.Bucket })
 }
 
 // Sum returns the attempts of the whole line.
@@ -84,14 +88,26 @@ func (l checkLine) Since() time.Time { return l.Run[len(l.Run)-1].CreatedAt.Time
 // Until returns the time of the newest attempt of the line.
 func (l checkLine) Until() time.Time { return l.LastAt.Time }
 
-// From are the txns whose keys are addresses, and Names the others.
-func (l checkLine) From() []service.Txn { return l.keys(true) }
+// From are the txns of the newest check whose keys are addresses, and FromOthers is how many more addresses the run has.
+func (l checkLine) From() []service.Txn { return named(l.Txns, true) }
+
+// FromOthers returns how many addresses the run has beside those of From.
+func (l checkLine) FromOthers() int {
+	all := map[service.Bucket]bool{}
+	for _, check := range l.Run {
+		for _, t := range named(check.Txns, true) {
+			all[t.Bucket] = true
+		}
+	}
+	return len(all) - len(l.From())
+}
 
 // Names are the txns whose keys are no addresses: users, devices and pseudonyms.
-func (l checkLine) Names() []service.Txn { return l.keys(false) }
+func (l checkLine) Names() []service.Txn { return named(l.Txns, false) }
 
-func (l checkLine) keys(addresses bool) []service.Txn {
-	return slices.DeleteFunc(slices.Clone(l.Txns), func(t service.Txn) bool {
+// named returns the txns whose keys are addresses, or those whose keys are none.
+func named(txns []service.Txn, addresses bool) []service.Txn {
+	return slices.DeleteFunc(slices.Clone(txns), func(t service.Txn) bool {
 		_, isAddress := service.NetworkOf(t.Key)
 		return isAddress != addresses
 	})

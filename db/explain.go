@@ -63,7 +63,7 @@ func (s *Store) gather(ctx context.Context, id uint64) (e explain.Evidence, err 
 	if e.Oldest, err = s.History.Oldest(ctx); err != nil {
 		return e, err
 	}
-	e.Previous, e.Next, err = s.History.Beside(ctx, e.Txn)
+	e.Previous, e.Next, err = s.History.Neighbours(ctx, e.Txn)
 	return e, err
 }
 

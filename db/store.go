@@ -30,7 +30,7 @@ type Store struct {
 	// Zones, overrides, credentials, webhooks and their audit, lockouts, and back-tests that instances make.
 	Records *records.Tables
 	History *history.Reader // recorded attempts
-	Totals  *totals.Book    // numbers of attempts
+	Totals  *totals.Store   // numbers of attempts
 	Outbox  *outbox.Outbox  // events
 
 	pools

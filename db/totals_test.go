@@ -18,7 +18,7 @@ import (
 // totalsBench is a bench that rolls up.
 type totalsBench struct {
 	bench
-	*totals.Book
+	*totals.Store
 }
 
 // RollUp implements servicetest.TotalsSubject.
@@ -30,7 +30,7 @@ func (b totalsBench) RollUp(tb testing.TB) {
 // portableTotals is a portableBench that rolls up.
 type portableTotals struct {
 	portableBench
-	*totals.Book
+	*totals.Store
 }
 
 // RollUp implements servicetest.TotalsSubject.

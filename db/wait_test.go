@@ -246,7 +246,7 @@ func TestDegradableCheckLeavesSlowConnectionToNext(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))
-		dsn, g := enginetest.Gated(t, d)
+		dsn, g := enginetest.BehindBarrier(t, d)
 		store := connect(t, &enginetest.Database{DSN: dsn}, session.Options{MaxConns: 2}) // one of them decides checks
 		// Nobody answers, so that this ends by patience alone, on any machine.
 		decision, err := ask(t.Context(), hurry(store, time.Millisecond), check(user("alice")))

@@ -67,13 +67,29 @@ func (q *HistoryQuery) Validate() error {
 // Page returns the page that a walk over the history gives. The walk yields the txns behind Cursor in the order of
 // the query, as far as that reaches. Page ends it when the page is full, or when it has looked at MaxHistoryScan txns.
 func (q *HistoryQuery) Page(walk iter.Seq2[Txn, error]) (HistoryPage, error) {
+	return q.page(walk, func(Txn) bool { return true })
+}
+
+// PageOfChecks is Page with the txns of Limit checks.
+func (q *HistoryQuery) PageOfChecks(walk iter.Seq2[Txn, error]) (HistoryPage, error) {
+	known := map[checkOf]bool{}
+	return q.page(walk, func(t Txn) bool {
+		of := checkOf{t.CheckID, t.CreatedAt.UnixMicro()}
+		isNew := t.CheckID == 0 || !known[of]
+		known[of] = true
+		return isNew
+	})
+}
+
+// page is Page. Of the txns that match, those count towards Limit of which isNew says so.
+func (q *HistoryQuery) page(walk iter.Seq2[Txn, error], isNew func(Txn) bool) (HistoryPage, error) {
 	page := HistoryPage{Last: q.Cursor}
-	looked := 0
+	looked, held := 0, 0
 	for t, err := range walk {
 		if err != nil {
 			return HistoryPage{}, err
 		}
-		if looked == MaxHistoryScan || len(page.Txns) == q.Limit {
+		if looked == MaxHistoryScan || held == q.Limit {
 			page.Next = page.Last
 			return page, nil
 		}
@@ -81,6 +97,9 @@ func (q *HistoryQuery) Page(walk iter.Seq2[Txn, error]) (HistoryPage, error) {
 		page.Last, page.ScannedUntil = t.ID, t.CreatedAt
 		if q.Matches(t) {
 			page.Txns = append(page.Txns, t)
+			if isNew(t) {
+				held++
+			}
 		}
 	}
 	return page, nil

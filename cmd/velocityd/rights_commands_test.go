@@ -57,6 +57,7 @@ func roleCommands(t *testing.T) []roleCommand {
 		{"outcome 1 failure", roles.Service, "EXECUTE *", exitSuccess},
 		{"attempt a", roles.Service, "SELECT zone_attempt", exitSuccess},
 		{"txn list", roles.Service, "SELECT zone_txn", exitSuccess},
+		{"txn checks", roles.Service, "SELECT zone_txn", exitSuccess},
 		{"txn show 1", roles.Service, "SELECT zone_txn", exitSuccess},
 		{"txn explain 1", roles.Service, "SELECT zone_audit", exitSuccess},
 		{"audit", roles.Owner, "SELECT *", exitSuccess}, // before txns are aged, and no more those of their attempt ids

@@ -20,7 +20,8 @@ func Funcs() template.FuncMap {
 		"visible": Visible, "key": key, "plain": Plain, "option": option, "zoneChoices": zoneChoices, "zoneName": ZoneName,
 		"when": when, "clock": clock, "until": until, "date": date,
 		"num": Num, "percent": percent, "length": lengthOf, "roughly": roughly, "seconds": service.WholeSeconds,
-		"reason": reasonInWords, "limit": limitInWords, "span": Span, "subject": subjectInWords,
+		"isAddress": func(key string) bool { _, is := service.NetworkOf(key); return is },
+		"reason":    reasonInWords, "limit": limitInWords, "span": Span, "subject": subjectInWords,
 	}
 }
 

@@ -17,6 +17,13 @@ import (
 // History implements service.HistoryStore. A page of a bucket walks zone_txn_window, one of an attempt id that is still
 // remembered reads the txns of its checks, and all others walk the primary key.
 func (r *Reader) History(ctx context.Context, q service.HistoryQuery) (service.HistoryPage, error) {
+	return r.page(ctx, q, q.Page)
+}
+
+// page returns the page that a function makes of the walk of a query.
+func (r *Reader) page(
+	ctx context.Context, q service.HistoryQuery, of func(iter.Seq2[service.Txn, error]) (service.HistoryPage, error),
+) (service.HistoryPage, error) {
 	if err := q.Validate(); err != nil {
 		return service.HistoryPage{}, err
 	}
@@ -31,7 +38,7 @@ func (r *Reader) History(ctx context.Context, q service.HistoryQuery) (service.H
 	if err != nil {
 		return service.HistoryPage{}, err
 	}
-	return q.Page(func(yield func(service.Txn, error) bool) {
+	return of(func(yield func(service.Txn, error) bool) {
 		for txn, err := range over {
 			if err == nil && !end.IsZero() && txn.CreatedAt.After(end) || !yield(txn, err) {
 				return
@@ -42,7 +49,7 @@ func (r *Reader) History(ctx context.Context, q service.HistoryQuery) (service.H
 
 // Checks implements service.CheckHistory.
 func (r *Reader) Checks(ctx context.Context, q service.HistoryQuery) (service.CheckPage, error) {
-	page, err := r.History(ctx, q)
+	page, err := r.page(ctx, q, q.PageOfChecks)
 	if err != nil {
 		return service.CheckPage{}, err
 	}
@@ -73,7 +80,7 @@ func (r *Reader) others(ctx context.Context, txns []service.Txn) (others []servi
 	return others, nil
 }
 
-// over returns the txns of a query's ground behind its cursor.
+// over returns the txns of a query's index behind its cursor.
 func (r *Reader) over(
 	ctx context.Context, q service.HistoryQuery, end time.Time,
 ) (iter.Seq2[service.Txn, error], error) {
@@ -133,7 +140,7 @@ func (r *Reader) overBucket(
 		low: microseconds(q.Since), high: microseconds(eternity()), isUp: q.Order == service.OldestFirst,
 		most: firstRows(q),
 	}
-	w.over = bucketGround{reader: r, zoneID: q.Zones[0], keys: q.Keys, isUp: w.isUp}
+	w.over = bucketIndex{reader: r, zoneID: q.Zones[0], keys: q.Keys, isUp: w.isUp}
 	if !q.Until.IsZero() {
 		w.high = microseconds(q.Until) - 1
 	}
@@ -193,7 +200,7 @@ func (r *Reader) overIDs(ctx context.Context, q service.HistoryQuery) (iter.Seq2
 		high = min(high, q.Cursor-1)
 	}
 	return walk{
-		over: idGround{reader: r, within: times{q.Since, q.Until}, isUp: isUp},
+		over: idIndex{reader: r, within: times{q.Since, q.Until}, isUp: isUp},
 		low:  low, high: high, isUp: isUp, width: uint64(firstRows(q)), most: firstRows(q),
 	}.txns(ctx), nil
 }

@@ -94,9 +94,9 @@ func (r *Reader) Oldest(ctx context.Context) (service.Txn, error) {
 	return service.Txn{ID: first.ID, CreatedAt: service.At(first.CreatedAt)}, err
 }
 
-// Beside returns the attempts of a txn's bucket before and after it, or nil. The one after it must be
+// Neighbours returns the attempts of a txn's bucket before and after it, or nil. The one after it must be
 // service.HistoryLag old.
-func (r *Reader) Beside(ctx context.Context, txn service.Txn) (previous, next *service.Txn, err error) {
+func (r *Reader) Neighbours(ctx context.Context, txn service.Txn) (previous, next *service.Txn, err error) {
 	for _, step := range []struct {
 		order service.HistoryOrder
 		into  **service.Txn

@@ -17,7 +17,7 @@ func (r *Reader) Replay(ctx context.Context, since, until time.Time, take func(s
 	if err != nil {
 		return err
 	}
-	over := idGround{reader: r, within: times{since, until}, isUp: true}
+	over := idIndex{reader: r, within: times{since, until}, isUp: true}
 	for txn, err := range (walk{over: over, low: low, high: high, isUp: true, width: replayRows, most: replayRows}).txns(
 		ctx) {
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 // mostRows is how many rows one statement reads at most, but for those of one instant of one bucket.
 const mostRows = 5000
 
-// ground is the part of the history that a walk goes over, ordered by a coordinate: the ids of txns, or their time.
-type ground interface {
+// index is the part of the history that a walk goes over, ordered by a coordinate: the ids of txns, or their time.
+type index interface {
 	// at returns the coordinate of a txn.
 	at(txn service.Txn) uint64
 	// read returns the txns of an interval with both ends, or some of them, if these are more than most: then isCut is
@@ -27,10 +27,10 @@ type ground interface {
 	part(from, width uint64) (to uint64)
 }
 
-// walk goes over an interval of a ground, in parts that grow. No part of it is read twice, unless it held too many
+// walk goes over an interval of an index, in parts that grow. No part of it is read twice, unless it held too many
 // txns, so each partition is looked into about once.
 type walk struct {
-	over      ground
+	over      index
 	low, high uint64
 	isUp      bool // from low to high
 	width     uint64

@@ -31,7 +31,7 @@ func (r *Reader) ZoneReport(
 		first = high - most + 1
 	}
 	isFull := false
-	over := idGround{reader: r, within: times{query.Since.Time, query.Until.Time}, zones: query.Zones(zone.ID)}
+	over := idIndex{reader: r, within: times{query.Since.Time, query.Until.Time}, zones: query.Zones(zone.ID)}
 	for txn, err := range (walk{over: over, low: first, high: high, width: reportRows, most: reportRows}).txns(ctx) {
 		if err != nil {
 			return zonereport.Report{}, err

@@ -45,7 +45,7 @@ PARTITION later VALUES LESS THAN (MAXVALUE))`)
 		within := times{begin.AddDate(0, 0, 1), begin.AddDate(0, 0, 2)}
 		before, keys, all := read("Handler_read_next"), read("Handler_read_key"), read("Handler_read_rnd_next")
 		rows, err := conn.QueryContext(
-			t.Context(), string(idGround{zones: []int64{1}}.statement(1501, 1600, within, reportRows+1).Text))
+			t.Context(), string(idIndex{zones: []int64{1}}.statement(1501, 1600, within, reportRows+1).Text))
 		if err != nil {
 			t.Fatal(err)
 		}

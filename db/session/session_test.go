@@ -68,7 +68,7 @@ func TestPortableSessionsRefuseToCountByOlderState(t *testing.T) {
 func TestLateConnectionIsKeptForNextCall(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {
-		dsn, g := enginetest.Gated(t, engine.Database(t))
+		dsn, g := enginetest.BehindBarrier(t, engine.Database(t))
 		connector, err := NewConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute},
 			new(Database),
 			ForChecks)

@@ -94,8 +94,8 @@ func (e *erasing) run(ctx context.Context) error {
 			return fmt.Errorf("erase a bucket of zone %d: %w", t.ZoneID, err)
 		}
 	}
-	for _, l := range ledgers() {
-		if err := e.walk(ctx, l, e.Targets, func(m mention) error { return e.rewrite(ctx, l, m) }); err != nil {
+	for _, table := range jsonTables() {
+		if err := e.walk(ctx, table, e.Targets, func(m mention) error { return e.rewrite(ctx, table, m) }); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (e *erasing) begin(ctx context.Context, i int) error {
 // moveNow is the transaction of begin. Txns since an instant are in hours whose totals are counted once more. Those
 // that do not count in the window may be many, and move before the bucket is locked.
 func (e *erasing) moveNow(ctx context.Context, tx *sqlx.Tx, one *Erasure, since time.Time) error {
-	blocked := stretch{counted: false, from: since, to: always()}
+	blocked := txnRange{counted: false, from: since, to: always()}
 	if err := e.move(ctx, tx, one, blocked); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ SELECT UTC_TIMESTAMP(6) AS at,
 		return err
 	}
 	one.at = now.At
-	counting := stretch{counted: true, from: now.At.Add(-service.Seconds(now.Window)), to: always()}
+	counting := txnRange{counted: true, from: now.At.Add(-service.Seconds(now.Window)), to: always()}
 	if counting.from.After(since) {
 		counting.from = since
 	}
@@ -241,8 +241,8 @@ VALUES (?, SESSION_USER(), NULLIF(?, ''), 'bucket', 'erase', ?, JSON_OBJECT('buc
 	return nil
 }
 
-// stretch is some txns of a bucket: those that count or do not, from an instant to another one.
-type stretch struct {
+// txnRange is some txns of a bucket: those that count or do not, from an instant to another one.
+type txnRange struct {
 	counted  bool
 	from, to time.Time
 }
@@ -250,8 +250,8 @@ type stretch struct {
 // always is later than any txn.
 func always() time.Time { return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// move gives all txns of a stretch their pseudonym.
-func (e *erasing) move(ctx context.Context, tx *sqlx.Tx, one *Erasure, s stretch) (err error) {
+// move gives all txns of a txnRange their pseudonym.
+func (e *erasing) move(ctx context.Context, tx *sqlx.Tx, one *Erasure, s txnRange) (err error) {
 	for more := true; more && err == nil; {
 		s.to, more, err = one.moveBatch(ctx, tx, s, e.options.BatchRows)
 	}
@@ -264,10 +264,10 @@ type statements interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
 
-// moveBatch gives the newest most txns of a stretch their pseudonym, and returns where the next batch ends. It finds
+// moveBatch gives the newest most txns of a txnRange their pseudonym, and returns where the next batch ends. It finds
 // them without a lock, and changes them by their ids: a range of the index would lock a txn of the next bucket, too.
 func (o *Erasure) moveBatch(
-	ctx context.Context, on statements, s stretch, most int,
+	ctx context.Context, on statements, s txnRange, most int,
 ) (to time.Time, more bool, err error) {
 	var found []struct {
 		ID uint64    `db:"id"`

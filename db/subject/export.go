@@ -40,9 +40,9 @@ func (r *Rows) Export(ctx context.Context, targets []Target, emit func(Row) erro
 			}
 		}
 	}
-	for _, l := range ledgers() {
-		if err := r.walk(ctx, l, targets, func(m mention) error {
-			_, err := r.emit(ctx, emit, l.table, "\n WHERE "+l.id+" = ?", m.id)
+	for _, table := range jsonTables() {
+		if err := r.walk(ctx, table, targets, func(m mention) error {
+			_, err := r.emit(ctx, emit, table.table, "\n WHERE "+table.id+" = ?", m.id)
 			return err
 		}); err != nil {
 			return err

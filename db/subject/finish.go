@@ -51,7 +51,7 @@ func (e *erasing) moveOverride(ctx context.Context, i int) error {
 // moveTxns gives the txns that were recorded before the bucket was erased their pseudonym. They do not count.
 func (e *erasing) moveTxns(ctx context.Context, i int) error {
 	for _, counted := range []bool{true, false} {
-		s := stretch{counted: counted, from: time.Unix(0, 0).UTC(), to: e.begun[i].at}
+		s := txnRange{counted: counted, from: time.Unix(0, 0).UTC(), to: e.begun[i].at}
 		for more := true; more; {
 			began, before := time.Now(), *e.begun[i]
 			if err := e.again(ctx, func(ctx context.Context) error {
@@ -75,10 +75,10 @@ func (e *erasing) moveTxns(ctx context.Context, i int) error {
 }
 
 // rewrite puts the pseudonyms of targets in the places where a row names them, and erases the note beside them.
-func (e *erasing) rewrite(ctx context.Context, l ledger, m mention) error {
+func (e *erasing) rewrite(ctx context.Context, t jsonTable, m mention) error {
 	for column, places := range m.places {
 		text, args := "JSON_REPLACE("+column, []any{}
-		beside, keys := "", []any{}
+		cases, keys := "", []any{}
 		for _, p := range places {
 			value := Erased
 			if p.target >= 0 {
@@ -88,23 +88,23 @@ func (e *erasing) rewrite(ctx context.Context, l ledger, m mention) error {
 				one := e.begun[p.target]
 				one.Mentions++
 				value = one.Pseudonym
-				if l.table == "zone_attempt" && !e.database.Engine().HasRoutines() { // which has a key beside the answer
-					beside += " WHEN ? THEN ?"
+				if t.table == "zone_attempt" && !e.database.Engine().HasRoutines() { // which has a key beside the answer
+					cases += " WHEN ? THEN ?"
 					keys = append(keys, e.Targets[p.target].Key, value)
 				}
 			}
 			text, args = text+", ?, ?", append(args, p.path, value)
 		}
 		text += ")"
-		if beside != "" { // one assignment: on TiDB a second one of a column reads the value of before
-			text += ", bucket_key = CASE bucket_key" + beside + " ELSE bucket_key END"
+		if cases != "" { // one assignment: on TiDB a second one of a column reads the value of before
+			text += ", bucket_key = CASE bucket_key" + cases + " ELSE bucket_key END"
 		}
 		args = append(args, keys...)
-		if l.note != "" {
-			text, args = text+", "+l.note+" = IF("+l.note+" IS NULL, NULL, ?)", append(args, Erased)
+		if t.note != "" {
+			text, args = text+", "+t.note+" = IF("+t.note+" IS NULL, NULL, ?)", append(args, Erased)
 		}
 		if err := e.again(ctx, func(ctx context.Context) error {
-			return e.pool.Exec(ctx, "\nUPDATE "+l.table+"\n   SET "+column+" = "+text+"\n WHERE "+l.id+" = ?",
+			return e.pool.Exec(ctx, "\nUPDATE "+t.table+"\n   SET "+column+" = "+text+"\n WHERE "+t.id+" = ?",
 				append(args, m.id)...)
 		}); err != nil {
 			return err

@@ -12,9 +12,9 @@ import (
 	"velocityd/service"
 )
 
-// ledger is a table whose rows name buckets inside of columns with JSON, where no index finds them. All of its rows are
+// jsonTable is a table whose rows name buckets inside of columns with JSON, where no index finds them. All of its rows are
 // read, in the order of their ids.
-type ledger struct {
+type jsonTable struct {
 	table, id string
 	before    any      // a value of id before the first one
 	columns   []string // with JSON
@@ -23,9 +23,9 @@ type ledger struct {
 	note      string // the column, if there is one, in which somebody may have written about the key
 }
 
-// ledgers are those tables.
-func ledgers() []ledger {
-	return []ledger{
+// jsonTables are those tables.
+func jsonTables() []jsonTable {
+	return []jsonTable{
 		{"zone_attempt", "attempt_id", "", []string{"answer"}, "0", placesInAnswer, ""},
 		{"zone_audit", "id", 0, []string{"state_before", "state_after"}, "zone_id", placesInState, "reason"},
 	}
@@ -37,42 +37,42 @@ type place struct {
 	target int // in targets; -1: a text
 }
 
-// mention is a row of a ledger that names a target.
+// mention is a row of a jsonTable that names a target.
 type mention struct {
 	id     string
 	places map[string][]place // by column
 }
 
-// ledgerRow is a row of a ledger. Second is NULL where there is one column.
-type ledgerRow struct {
+// jsonRow is a row of a jsonTable. Second is NULL where there is one column.
+type jsonRow struct {
 	ID     string `db:"id"`
 	ZoneID int64  `db:"zone_id"`
 	First  []byte `db:"first_state"`
 	Second []byte `db:"second_state"`
 }
 
-// walk calls found for each row of a ledger that names one of targets. It reads pages of rows and locks none.
-func (r *Rows) walk(ctx context.Context, l ledger, targets []Target, found func(mention) error) error {
+// walk calls found for each row of a jsonTable that names one of targets. It reads pages of rows and locks none.
+func (r *Rows) walk(ctx context.Context, t jsonTable, targets []Target, found func(mention) error) error {
 	second := "NULL"
-	if len(l.columns) > 1 {
-		second = l.columns[1]
+	if len(t.columns) > 1 {
+		second = t.columns[1]
 	}
 	query := `
-SELECT ` + l.id + ` AS id, ` + l.zone + ` AS zone_id, ` + l.columns[0] + ` AS first_state, ` + second + ` AS second_state
-  FROM ` + l.table + ` FORCE INDEX (PRIMARY)
- WHERE ` + l.id + ` > ?
- ORDER BY ` + l.id + `
+SELECT ` + t.id + ` AS id, ` + t.zone + ` AS zone_id, ` + t.columns[0] + ` AS first_state, ` + second + ` AS second_state
+  FROM ` + t.table + ` FORCE INDEX (PRIMARY)
+ WHERE ` + t.id + ` > ?
+ ORDER BY ` + t.id + `
  LIMIT ?`
-	for after := l.before; ; {
-		var rows []ledgerRow
+	for after := t.before; ; {
+		var rows []jsonRow
 		if err := r.pool.SelectContext(ctx, &rows, query, after, r.options.PageRows); err != nil {
-			return fmt.Errorf("look through %s: %w", l.table, session.LookupError(err))
+			return fmt.Errorf("look through %s: %w", t.table, session.LookupError(err))
 		}
 		for _, row := range rows {
 			m := mention{row.ID, map[string][]place{}}
-			for i, state := range [][]byte{row.First, row.Second}[:len(l.columns)] {
-				if places := l.places(state, row.ZoneID, targets); len(places) > 0 {
-					m.places[l.columns[i]] = places
+			for i, state := range [][]byte{row.First, row.Second}[:len(t.columns)] {
+				if places := t.places(state, row.ZoneID, targets); len(places) > 0 {
+					m.places[t.columns[i]] = places
 				}
 			}
 			if len(m.places) == 0 {

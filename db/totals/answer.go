@@ -12,7 +12,7 @@ import (
 )
 
 // ZoneTotals implements service.TotalsStore.
-func (s *Book) ZoneTotals(
+func (s *Store) ZoneTotals(
 	ctx context.Context, zoneID int64, query service.TotalsQuery,
 ) (t service.ZoneTotals, err error) {
 	if _, err := s.keeps(ctx, zoneID); err != nil {
@@ -40,7 +40,7 @@ func (s *Book) ZoneTotals(
 }
 
 // keeps says whether a zone has totals of its buckets.
-func (s *Book) keeps(ctx context.Context, zoneID int64) (keeps bool, err error) {
+func (s *Store) keeps(ctx context.Context, zoneID int64) (keeps bool, err error) {
 	err = s.pool.GetContext(ctx, &keeps, `
 SELECT totals
   FROM zone_master
@@ -55,7 +55,7 @@ SELECT totals
 }
 
 // zoneHours reads the hours of a zone that are rolled up.
-func (s *Book) zoneHours(ctx context.Context, zoneID int64, q service.TotalsQuery) (rows []row, err error) {
+func (s *Store) zoneHours(ctx context.Context, zoneID int64, q service.TotalsQuery) (rows []row, err error) {
 	err = s.pool.SelectContext(ctx, &rows, `
 SELECT hour AS begins_at, `+counts+`, buckets
   FROM zone_hour
@@ -84,7 +84,7 @@ func spansOf(rows []row, q service.TotalsQuery, p progress) []service.SpanTotals
 }
 
 // liveHours counts the attempts from an instant to another one by hour, in order. index is the one that where needs.
-func (s *Book) liveHours(
+func (s *Store) liveHours(
 	ctx context.Context, q service.TotalsQuery, from, to time.Time, index, where string, args ...any,
 ) ([]row, error) {
 	if !from.Before(to) || !q.By.End(q.By.Begin(q.Until.Time)).After(from) && index == "PRIMARY" {
@@ -110,7 +110,7 @@ SELECT MIN(created_at) AS begins_at, `+sums+`
 }
 
 // BucketTotals implements service.TotalsStore.
-func (s *Book) BucketTotals(
+func (s *Store) BucketTotals(
 	ctx context.Context, bucket service.Bucket, query service.TotalsQuery,
 ) (t service.BucketTotals, err error) {
 	if err := bucket.Validate(); err != nil {
@@ -145,7 +145,7 @@ SELECT since
 }
 
 // addBucket adds the stored totals of a bucket, and its txns that are not rolled up yet.
-func (s *Book) addBucket(ctx context.Context, t *service.BucketTotals, p progress) error {
+func (s *Store) addBucket(ctx context.Context, t *service.BucketTotals, p progress) error {
 	var rows []row
 	err := s.pool.SelectContext(ctx, &rows, `
 SELECT zone_id, bucket_key, span, begins_at, `+counts+`, last_at

@@ -21,16 +21,16 @@ const mostLive = time.Hour
 // IDs returns a range of ids that holds all txns from since to until. A zero until is no bound.
 type IDs func(ctx context.Context, since, until time.Time) (low, high uint64, err error)
 
-// Book answers with the totals of one database.
-type Book struct {
+// Store answers with the totals of one database.
+type Store struct {
 	pool *session.Pool
 	ids  IDs
 }
 
-var _ service.TotalsStore = (*Book)(nil)
+var _ service.TotalsStore = (*Store)(nil)
 
 // New returns a book. Without ids it looks at all txns of the partitions of a time.
-func New(pool *session.Pool, ids IDs) *Book { return &Book{pool: pool, ids: ids} }
+func New(pool *session.Pool, ids IDs) *Store { return &Store{pool: pool, ids: ids} }
 
 // progress is how far the roll-up is, and the engine's clock.
 type progress struct {
@@ -96,7 +96,7 @@ func (p progress) live() (from time.Time, to service.CountedTo) {
 }
 
 // steadily has ask read everything that an answer is made of, again if a roll-up has written in between.
-func (s *Book) steadily(ctx context.Context, ask func(p progress) error) error {
+func (s *Store) steadily(ctx context.Context, ask func(p progress) error) error {
 	const tries = 10
 	before, _, err := readProgress(ctx, s.pool)
 	for range tries {

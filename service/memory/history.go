@@ -9,22 +9,25 @@ import (
 
 // History implements service.HistoryStore. It does NOT count txns of other buckets and times as looked at.
 func (m *Store) History(_ context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err := query.Validate(); err != nil {
 		return service.HistoryPage{}, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	return query.Page(m.walk(query))
 }
 
 // Checks implements service.CheckHistory.
-func (m *Store) Checks(ctx context.Context, query service.HistoryQuery) (service.CheckPage, error) {
-	page, err := m.History(ctx, query)
+func (m *Store) Checks(_ context.Context, query service.HistoryQuery) (service.CheckPage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := query.Validate(); err != nil {
+		return service.CheckPage{}, err
+	}
+	page, err := query.PageOfChecks(m.walk(query))
 	if err != nil {
 		return service.CheckPage{}, err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	var others []service.Txn
 	isShown := map[uint64]bool{}
 	for _, t := range page.Txns {

@@ -32,10 +32,10 @@ type Database struct {
 }
 
 // Database returns a database with the newest schema and these zones, and nothing else. Its
-// tables may be those of a test that has ended: see shelf.
+// tables may be those of a test that has ended: see databasePool.
 func (e *Engine) Database(tb testing.TB, zones ...service.Zone) *Database {
 	tb.Helper()
-	d := e.shelf.take(tb, e, Migrate, (*Database).empty)
+	d := e.pool.take(tb, e, Migrate, (*Database).empty)
 	for _, zone := range zones {
 		d.SetZone(tb, zone)
 	}

@@ -23,11 +23,11 @@ type Engine struct {
 	Name  string // a localdb.Engine, or userServer
 	lent  bool   // the server outlives this test binary
 	admin func() (*mysql.Config, error)
-	shelf shelf
+	pool  databasePool
 	// rows has databases for tests that change rows alone.
-	rows shelf
+	rows databasePool
 	// portable has databases with the tables for engines without procedures.
-	portable shelf
+	portable databasePool
 }
 
 // userServer is the name of the server that VELOCITY_TEST_DSN names.
@@ -70,12 +70,12 @@ func engines() []*Engine {
 		return []*Engine{{Name: userServer, lent: true, admin: func() (*mysql.Config, error) { return mysql.ParseDSN(dsn) }}}
 	}
 	var list []*Engine
-	lent := loans()
+	lent := lentServers()
 	for _, kind := range localdb.Tested() {
 		admin := func() (*mysql.Config, error) { return own.start(kind, "") }
-		loan, isLent := lent[kind]
+		server, isLent := lent[kind]
 		if isLent {
-			admin = func() (*mysql.Config, error) { return rootOn(loan.socket), nil }
+			admin = func() (*mysql.Config, error) { return rootOn(server.socket), nil }
 		}
 		list = append(list, &Engine{Name: string(kind), lent: isLent, admin: sync.OnceValues(admin)})
 	}

@@ -1,6 +1,6 @@
-// Package replay has the commands replay and backtest. It reads login attempts out of sshd's logs and replays them under
-// proposed limits, at their own times, by package backtest. If there is a store, it asks that one check for each attempt
-// now. It must not know how the checks are decided.
+// Package replay has the commands replay and backtest. It reads login attempts out of sshd's logs and replays them
+// under proposed limits, at their own times, by package backtest. If there is a store, it asks that one check for each
+// attempt now. It must not know how the checks are decided.
 package replay
 
 import (

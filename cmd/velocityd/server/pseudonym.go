@@ -123,7 +123,7 @@ func (s *Instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) 
 type PseudonymStore struct {
 	*records.Tables
 	*history.Reader
-	*totals.Book
+	*totals.Store
 	*outbox.Outbox
 	store *db.Store
 	keys  *service.Keyring
@@ -240,7 +240,7 @@ func (s PseudonymStore) BucketTotals(
 	}
 	var most service.BucketTotals
 	for i, b := range buckets {
-		totals, err := s.Book.BucketTotals(ctx, b, query)
+		totals, err := s.Store.BucketTotals(ctx, b, query)
 		if err != nil {
 			return service.BucketTotals{}, err
 		}

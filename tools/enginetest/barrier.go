@@ -10,45 +10,45 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Gate lets connections through to an engine once it is opened.
-type Gate struct {
+// Barrier lets connections through to an engine once it is opened.
+type Barrier struct {
 	net.Listener
 	engine string
 	// Opened is to be closed by the test.
 	Opened chan struct{}
 }
 
-// Gated returns the DSN of a database behind a closed gate.
-func Gated(t *testing.T, d *Database) (dsn string, g *Gate) {
+// BehindBarrier returns the DSN of a database behind a closed barrier.
+func BehindBarrier(t *testing.T, d *Database) (dsn string, b *Barrier) {
 	t.Helper()
 	cfg, err := mysql.ParseDSN(d.DSN)
 	if err != nil {
 		t.Fatal("parse dsn: unreadable")
 	}
 	if cfg.Net != "unix" {
-		t.Skip("the gate speaks to a socket")
+		t.Skip("the barrier listens at a socket")
 	}
-	g = &Gate{engine: cfg.Addr, Opened: make(chan struct{})}
+	b = &Barrier{engine: cfg.Addr, Opened: make(chan struct{})}
 	// A short name: that of the test may make the folder's too long for a socket.
 	cfg.Addr = filepath.Join(filepath.Dir(cfg.Addr), time.Now().Format("150405.000000"))
-	if g.Listener, err = net.Listen("unix", cfg.Addr); err != nil {
+	if b.Listener, err = net.Listen("unix", cfg.Addr); err != nil {
 		t.Fatal(err)
 	}
-	AtEnd(t, func() { _ = g.Close() })
-	go g.accept()
-	return cfg.FormatDSN(), g
+	AtEnd(t, func() { _ = b.Close() })
+	go b.accept()
+	return cfg.FormatDSN(), b
 }
 
-func (g *Gate) accept() {
+func (b *Barrier) accept() {
 	for {
-		client, err := g.Accept()
+		client, err := b.Accept()
 		if err != nil {
 			return
 		}
 		go func() {
 			defer client.Close()
-			<-g.Opened
-			engine, err := net.Dial("unix", g.engine)
+			<-b.Opened
+			engine, err := net.Dial("unix", b.engine)
 			if err != nil {
 				return
 			}

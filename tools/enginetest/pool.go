@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// shelf keeps the databases that tests of an engine have given back, without rows, for the
+// databasePool keeps the databases that tests of an engine have given back, without rows, for the
 // tests that follow. To make one, with its tables and routines, costs the engine more than
 // most tests do.
-type shelf struct {
+type databasePool struct {
 	mu   sync.Mutex
-	idle []shelved
+	idle []idleDatabase
 }
 
-// shelved is a database that waits for its next test.
-type shelved struct {
+// idleDatabase is a database that waits for its next test.
+type idleDatabase struct {
 	name   string
 	schema schema
 }
@@ -34,10 +34,10 @@ type reset func(d *Database, fresh schema) error
 
 // take returns a database with the newest schema, which migrate makes, and without rows. The
 // test has it for itself until its end. Then it is reset and given back, unless the test has failed.
-func (s *shelf) take(tb testing.TB, e *Engine, migrate func(testing.TB, string), reset reset) *Database {
+func (p *databasePool) take(tb testing.TB, e *Engine, migrate func(testing.TB, string), reset reset) *Database {
 	tb.Helper()
 	var d *Database
-	found, ok := s.next()
+	found, ok := p.next()
 	if ok {
 		d = connect(tb, e.adminDSN(tb), found.name)
 		AtEnd(tb, d.drop)
@@ -49,25 +49,25 @@ func (s *shelf) take(tb testing.TB, e *Engine, migrate func(testing.TB, string),
 			tb.Fatal(err)
 		}
 	}
-	AtEnd(tb, func() { s.giveBack(tb, d, found.schema, reset) })
+	AtEnd(tb, func() { p.giveBack(tb, d, found.schema, reset) })
 	return d
 }
 
 // next returns a database that waits, if there is one.
-func (s *shelf) next() (found shelved, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.idle) == 0 {
-		return shelved{}, false
+func (p *databasePool) next() (found idleDatabase, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) == 0 {
+		return idleDatabase{}, false
 	}
-	last := len(s.idle) - 1
-	found, s.idle = s.idle[last], s.idle[:last]
+	last := len(p.idle) - 1
+	found, p.idle = p.idle[last], p.idle[:last]
 	return found, true
 }
 
 // giveBack audits the txns of a database at the end of its test. Then it resets the database, and keeps it for another
 // test.
-func (s *shelf) giveBack(tb testing.TB, d *Database, fresh schema, reset reset) {
+func (p *databasePool) giveBack(tb testing.TB, d *Database, fresh schema, reset reset) {
 	tb.Helper()
 	if !tb.Failed() {
 		d.auditAtEnd(tb)
@@ -77,14 +77,14 @@ func (s *shelf) giveBack(tb testing.TB, d *Database, fresh schema, reset reset) 
 		return // and drop it
 	}
 	d.kept = true
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.idle = append(s.idle, shelved{name: d.name, schema: fresh})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, idleDatabase{name: d.name, schema: fresh})
 }
 
 // drop drops the databases that wait on a server which does not end with the tests.
 func (e *Engine) drop() error {
-	idle := slices.Concat(e.shelf.idle, e.rows.idle, e.portable.idle)
+	idle := slices.Concat(e.pool.idle, e.rows.idle, e.portable.idle)
 	if !e.lent || len(idle) == 0 {
 		return nil
 	}

@@ -17,11 +17,11 @@ import (
 )
 
 // lentEngines is the environment variable in which Lend names the sockets of its servers, and a folder of each engine
-// as farm.fresh makes it: "mysql=SOCKET,FOLDER mariadb-11.8=SOCKET,FOLDER".
+// as serverGroup.fresh makes it: "mysql=SOCKET,FOLDER mariadb-11.8=SOCKET,FOLDER".
 const lentEngines = "VELOCITY_TEST_ENGINES"
 
-// farm is servers that several tests share.
-type farm struct {
+// serverGroup is servers that several tests share.
+type serverGroup struct {
 	mu      sync.Mutex
 	folder  string
 	servers []*localdb.Server
@@ -30,12 +30,12 @@ type farm struct {
 
 // own is the servers that this test binary has started, each at its first use, because none was lent. It outlives every
 // test and is emptied by Main: a server for each test would cost seconds.
-var own farm //nolint:gochecknoglobals // see above
+var own serverGroup //nolint:gochecknoglobals // see above
 
 // Lend starts a server of each kind that is on this machine, lends them to the tests of the packages that a command
 // runs (go test ./db ./docs), and stops them when it has ended. The error is the command's.
 func Lend(ctx context.Context, command []string) (err error) {
-	var lender farm
+	var lender serverGroup
 	defer func() { err = errors.Join(err, lender.stop()) }()
 	kinds := localdb.Tested()
 	lent, faults := make([]string, len(kinds)), make([]error, len(kinds))
@@ -59,34 +59,34 @@ func Lend(ctx context.Context, command []string) (err error) {
 	return cmd.Run()
 }
 
-// loan is what a lender gives of an engine.
-type loan struct{ socket, folder string }
+// lentServer is a server that Lend has started, and a folder of its engine.
+type lentServer struct{ socket, folder string }
 
-func (f *farm) lend(kind localdb.Engine) (word string, err error) {
-	folder, err := f.fresh(kind)
+func (g *serverGroup) lend(kind localdb.Engine) (word string, err error) {
+	folder, err := g.fresh(kind)
 	if err != nil {
 		return "", err
 	}
-	cfg, err := f.start(kind, folder)
+	cfg, err := g.start(kind, folder)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s=%s,%s", kind, cfg.Addr, folder), nil
 }
 
-func loans() map[localdb.Engine]loan {
-	lent := map[localdb.Engine]loan{}
+func lentServers() map[localdb.Engine]lentServer {
+	lent := map[localdb.Engine]lentServer{}
 	for _, word := range strings.Fields(os.Getenv(lentEngines)) {
 		kind, rest, _ := strings.Cut(word, "=")
 		socket, folder, _ := strings.Cut(rest, ",")
-		lent[localdb.Engine(kind)] = loan{socket, folder}
+		lent[localdb.Engine(kind)] = lentServer{socket, folder}
 	}
 	return lent
 }
 
 // start starts a server, on a copy of a folder or, with "", on one that it initialises.
-func (f *farm) start(kind localdb.Engine, folder string) (*mysql.Config, error) {
-	place, err := f.place()
+func (g *serverGroup) start(kind localdb.Engine, folder string) (*mysql.Config, error) {
+	place, err := g.place()
 	if err != nil {
 		return nil, err
 	}
@@ -106,17 +106,17 @@ func (f *farm) start(kind localdb.Engine, folder string) (*mysql.Config, error) 
 	if err != nil {
 		return nil, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.servers = append(f.servers, server)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.servers = append(g.servers, server)
 	return adminConfig(server), nil
 }
 
 // fresh returns a folder that an engine has initialised and left in good order. A copy of it is a new server's in a
 // fraction of the time.
-func (f *farm) fresh(kind localdb.Engine) (string, error) {
-	made, _ := f.made.LoadOrStore(kind, sync.OnceValues(func() (string, error) {
-		place, err := f.place()
+func (g *serverGroup) fresh(kind localdb.Engine) (string, error) {
+	made, _ := g.made.LoadOrStore(kind, sync.OnceValues(func() (string, error) {
+		place, err := g.place()
 		if err != nil {
 			return "", err
 		}
@@ -161,7 +161,7 @@ func initialise(tb testing.TB, kind localdb.Engine, dir string) {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return
 	}
-	folder := loans()[kind].folder
+	folder := lentServers()[kind].folder
 	if folder == "" {
 		var err error
 		if folder, err = own.fresh(kind); err != nil {
@@ -182,25 +182,25 @@ func copyFolder(from, to string) error {
 }
 
 // place returns the folder of the servers, which its first call makes.
-func (f *farm) place() (folder string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.folder == "" {
-		if f.folder, err = os.MkdirTemp("", "velocityd-test-"); err != nil {
+func (g *serverGroup) place() (folder string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.folder == "" {
+		if g.folder, err = os.MkdirTemp("", "velocityd-test-"); err != nil {
 			return "", fmt.Errorf("make a folder for test servers: %w", err)
 		}
 	}
-	return f.folder, nil
+	return g.folder, nil
 }
 
-func (f *farm) stop() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, server := range f.servers {
+func (g *serverGroup) stop() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, server := range g.servers {
 		stopNow(server)
 	}
-	if f.folder == "" {
+	if g.folder == "" {
 		return nil
 	}
-	return os.RemoveAll(f.folder)
+	return os.RemoveAll(g.folder)
 }
