@@ -88,7 +88,8 @@ func (l checkLine) Since() time.Time { return l.Run[len(l.Run)-1].CreatedAt.Time
 // Until returns the time of the newest attempt of the line.
 func (l checkLine) Until() time.Time { return l.LastAt.Time }
 
-// From are the txns of the newest check whose keys are addresses, and FromOthers is how many more addresses the run has.
+// From are the txns of the newest check whose keys are addresses, and FromOthers is how many more addresses the run
+// has.
 func (l checkLine) From() []service.Txn { return named(l.Txns, true) }
 
 // FromOthers returns how many addresses the run has beside those of From.

@@ -36,7 +36,7 @@ type keyPage struct {
 
 type keyZone struct {
 	keyStatus
-	Actions   keyActions
+	Actions keyActions
 	Txns    []service.Txn           // of the key in this zone
 	Checks  []service.RecordedCheck // those of the Txns
 	HasMore bool                    // there are older ones

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// maxRelatedChecks bounds the attempts of a key whose other keys a page of its own counts, and shownRelated the other keys
-	// that the page of a key shows at once.
+	// maxRelatedChecks bounds the attempts of a key whose other keys a page of its own counts, and shownRelated the other
+	// keys that the page of a key shows at once.
 	maxRelatedChecks, shownRelated = 5000, 12
 )
 
@@ -36,8 +36,8 @@ func (b relatedKeys) Shown() []relatedKey { return b.All[:min(shownRelated, len(
 // Rest are those that are not Shown.
 func (b relatedKeys) Rest() []relatedKey { return b.All[len(b.Shown()):] }
 
-// relatedKeysOf counts the other keys of the checks of a key. own are the buckets of the key itself, in any form that zones
-// keep it in.
+// relatedKeysOf counts the other keys of the checks of a key. own are the buckets of the key itself, in any form that
+// zones keep it in.
 func relatedKeysOf(checks []service.RecordedCheck, own map[service.Bucket]bool, hasMore bool) relatedKeys {
 	found := relatedKeys{HasMore: hasMore}
 	places, isSeen := map[service.Bucket]int{}, map[uint64]bool{}
@@ -112,7 +112,8 @@ func (v *visit) relatedToKey() error {
 	for _, t := range ownTxns(all.Checks, bucket) {
 		own[t.Bucket] = true
 	}
-	return v.show("related", "", "Beside a key", relatedPage{bucket, query.Until, relatedKeysOf(all.Checks, own, all.Next != 0)})
+	return v.show("related", "", "Beside a key",
+		relatedPage{bucket, query.Until, relatedKeysOf(all.Checks, own, all.Next != 0)})
 }
 
 // ownTxns returns the txns of a bucket among those of its checks. Its key may be recorded in several forms, by the keys

@@ -25,7 +25,7 @@ func TestEachPageAndActionNeedsItsScope(t *testing.T) {
 		t.Fatal(err)
 	}
 	var people []*browser
-	for _, preset := range access.Presets() { // those with the fewest scopes first: no action is done before it was refused
+	for _, preset := range access.Presets() { // fewest scopes first: no action is done before its refusal
 		people = append(people, p.person(t, string(preset), preset.Scopes(nil)...))
 	}
 	_, page := people[0].logIn(t).get(t, "history")
@@ -60,8 +60,8 @@ type request struct {
 	needs access.Scope
 }
 
-// requests returns the requests of all pages and actions, about the records that the test has made. sealed is the bucket
-// of alice.
+// requests returns the requests of all pages and actions, about the records that the test has made. sealed is the
+// bucket of alice.
 func requests(sealed string) []request {
 	why := func(values ...string) url.Values {
 		form := url.Values{"reason": {"a ticket"}}

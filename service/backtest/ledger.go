@@ -6,7 +6,7 @@ import (
 	"velocityd/service"
 )
 
-// ledgerBuilder is where one attempt is laid out for Decide: a check for each plan. All its slices are used again and again.
+// ledgerBuilder builds the ledger of one attempt for Decide, with a check for each plan. All its slices are reused.
 type ledgerBuilder struct {
 	ledger     service.Ledger
 	checks     []service.Check
@@ -17,7 +17,7 @@ type ledgerBuilder struct {
 	decider    service.Decider
 }
 
-// build lays out an attempt, and returns its buckets.
+// build builds the ledger of an attempt, and returns its buckets.
 func (d *ledgerBuilder) build(r *Replay, a Attempt) []*bucket {
 	plans, width := r.settings.plans(), len(a.Places)
 	d.size(plans, width)
