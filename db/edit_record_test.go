@@ -44,3 +44,5 @@ func TestEditIsRecordedWithItsCallersReasonAlone(t *testing.T) {
 		}
 	})
 }
+
+func errorOf[T any](_ T, err error) error { return err }

@@ -399,5 +399,3 @@ func TestAnEditThatIsRefusedLeavesNothing(t *testing.T) {
 		}
 	})
 }
-
-func errorOf[T any](_ T, err error) error { return err }
