@@ -12,8 +12,8 @@ import (
 	"velocityd/service"
 )
 
-// jsonTable is a table whose rows name buckets inside of columns with JSON, where no index finds them. All of its rows are
-// read, in the order of their ids.
+// jsonTable is a table whose rows name buckets inside of columns with JSON, where no index finds them. All of its rows
+// are read, in the order of their ids.
 type jsonTable struct {
 	table, id string
 	before    any      // a value of id before the first one

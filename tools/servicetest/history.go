@@ -96,8 +96,8 @@ func (b historySubject) attempts(tb testing.TB, buckets ...service.Bucket) (txns
 	return txns
 }
 
-// checksStandOnOnePage asks for the attempts of a user, whose addresses are in another zone, and some in a second one of
-// the user.
+// checksStandOnOnePage asks for the attempts of a user, whose addresses are in another zone, and some in a second one
+// of the user.
 func checksStandOnOnePage(t *testing.T, b historySubject) {
 	for zone := range int64(3) {
 		b.zone(t, zone+1, 100, time.Hour)
