@@ -10,7 +10,7 @@ import (
 const (
 	// mostRemoved is how many expired overrides are removed at once.
 	mostRemoved = 100
-	// retentionPrincipal is who removes them, in zone_audit.
+	// retentionPrincipal is the name of the remover in zone_audit.
 	retentionPrincipal = "velocityd retention"
 )
 

@@ -14,7 +14,7 @@ const (
 	day = 24 * time.Hour
 	// attemptMargin is for how long expired attempt ids stay.
 	attemptMargin = time.Hour
-	// idleAtLeast is for how long nobody has asked for a bucket whose lock row goes.
+	// idleAtLeast is the time without a check after which the lock row of a bucket goes.
 	idleAtLeast = day
 )
 

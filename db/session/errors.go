@@ -110,7 +110,7 @@ func faults() []Fault {
 func beaten() []uint16 { return []uint16{NumberDeadlock, NumberSnapshot, 1412} }
 
 // RolledBack are the numbers of a COMMIT that an engine without procedures answers when it has
-// rolled the transaction back. After any other error of a COMMIT nobody knows.
+// rolled the transaction back. After any other error of a COMMIT that is not known.
 func RolledBack() []uint16 { return append(beaten(), conflicts()...) }
 
 // conflicts are TiDB's numbers of a transaction that was rolled back because of another one:
@@ -159,7 +159,7 @@ func FaultOf(err error) Fault {
 	case errors.Is(err, service.ErrPaused):
 		return Fault{Kind: service.ErrPaused, Tries: 1} // it lasts longer than any tries
 	case errors.Is(err, ErrUnlisted):
-		return Fault{Kind: service.ErrAway, Tries: 1} // nobody's check is decided until the topology is back
+		return Fault{Kind: service.ErrAway, Tries: 1} // no check is decided until the topology is back
 	}
 	var engine *mysql.MySQLError
 	if errors.As(err, &engine) {
@@ -170,7 +170,7 @@ func FaultOf(err error) Fault {
 			}
 		}
 		if unsent {
-			// Whatever keeps it from connecting; a person may have ended the session.
+			// Any reason that keeps it from connecting; a person may have ended the session.
 			return Fault{Kind: service.ErrAway, Tries: 2}
 		}
 		return Fault{Tries: 1}
@@ -186,7 +186,7 @@ func FaultOf(err error) Fault {
 		return Fault{Kind: service.ErrBusy, Tries: 1} // all connections are at work
 	}
 	if errors.Is(err, ErrTooLong) {
-		return Fault{Kind: service.ErrBusy, Tries: 1} // until somebody raises the limit
+		return Fault{Kind: service.ErrBusy, Tries: 1} // until the limit is raised
 	}
 	if errors.Is(err, driver.ErrBadConn) {
 		// The driver promises that nothing was sent, or that the server is

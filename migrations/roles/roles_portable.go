@@ -27,7 +27,7 @@ func rightsOnTables(role Role) []Right {
 	return nil
 }
 
-// deciding is what checks, reports and releases need, whoever carries them out.
+// deciding lists the rights of checks, reports and releases.
 func deciding() []Right {
 	return merge(
 		on([]string{"SELECT"}, "schema_migrations"),

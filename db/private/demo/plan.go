@@ -1,4 +1,4 @@
-// Package demo owns a day of plausible log-ins for velocityd dev: people, an address that sprays passwords, a user who
+// Package demo owns a day of plausible log-ins for velocityd dev: people, an address that sprays passwords, a user that
 // is flooded, and a phone with an old password. The reference store decides them, each at its instant, and the rows are
 // written as a database would have recorded them. It must not know how an attempt is decided.
 package demo
