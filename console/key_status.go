@@ -139,7 +139,7 @@ func (s keyStatus) Own() *service.Override {
 	return nil
 }
 
-// Watches reports whether the zone blocks nobody.
+// Watches reports whether the zone never blocks.
 func (s keyStatus) Watches() bool { return s.Zone.Mode == service.ModeShadow }
 
 // Name returns the name of the zone.

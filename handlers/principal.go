@@ -22,7 +22,7 @@ const (
 )
 
 // principal returns the name under which a change is recorded, or "" if none is known. It is the caller's name, or the
-// user whom a trusted proxy names, or both: "user via caller".
+// user that a trusted proxy names, or both: "user via caller".
 func (s *server) principal(x *exchange) (string, error) {
 	name := x.caller.Name
 	if !s.Auth.TrustedProxies.Trust(peerOf(x.Request())) {

@@ -16,7 +16,7 @@ func PlainAddr(addr netip.Addr) netip.Addr {
 	return addr.WithZone("")
 }
 
-// ipv4In returns the IPv4 address for which an IPv6 address stands, if it does. Whoever
+// ipv4In returns the IPv4 address for which an IPv6 address stands, if it does. A host that
 // has the one can be reached by the other, so they are one host. Networks of at least block
 // bits around addr hold no address with a bucket in IPv6. These forms are known:
 //

@@ -26,7 +26,7 @@ type auditCmd struct {
 }
 
 func (auditCmd) Help() string {
-	return `Proves from the recorded rows alone that the limits were kept, whoever wrote the rows: no window or period
+	return `Proves from the recorded rows alone that the limits were kept: no window or period
 held more attempts than the rate of its time, each check was charged in all its buckets or in none, and each attempt
 that was answered is there. It knows how zones and overrides were at each time from zone_audit, and which places were
 given back. Attempts of a time of which zone_audit knows nothing are counted, and their windows are not judged.

@@ -11,7 +11,7 @@ import (
 // authFlags say which callers are answered.
 type authFlags struct {
 	RequireAuth    bool          `name:"require-auth" env:"VELOCITY_REQUIRE_AUTH" help:"Answer only callers with a token or a registered client certificate, on a loopback address as well. On every other address this is always so."`
-	InsecureNoAuth bool          `name:"insecure-no-auth" env:"VELOCITY_INSECURE_NO_AUTH" help:"Answer whoever reaches the addresses of --listen and --admin-listen, without asking who that is: they may also change zones and release buckets. For networks in which every program may do that."`
+	InsecureNoAuth bool          `name:"insecure-no-auth" env:"VELOCITY_INSECURE_NO_AUTH" help:"Answer every caller that reaches the addresses of --listen and --admin-listen, without asking who that is: they may also change zones and release buckets. For networks in which every program may do that."`
 	TrustedProxies []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies that are believed, separated by commas: from which address a request comes (X-Forwarded-For, Forwarded, --proxy-protocol), and on whose behalf (X-Forwarded-User). Default: none where callers must prove who they are, and otherwise this machine."`
 }
 

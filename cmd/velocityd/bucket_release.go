@@ -28,14 +28,14 @@ type bucketReleaseCmd struct {
 
 func (bucketReleaseCmd) Help() string {
 	return `The buckets' txns in the window stop counting. A lockout ends, and the next one has the first length again.
-Overrides stay. zone_audit records each release, who did it and why.
+Overrides stay. zone_audit records each release, its author and its reason.
 
 Each bucket is released by itself. If one cannot be, the command goes on with the others, and ends with exit code 1.
 With --all-locked it asks first, begins with the newest lockout, and leaves alone those that begin meanwhile.
 
 Examples:
 
-  velocityd bucket release 1 alice --reason 'called us, proved who she is'
+  velocityd bucket release 1 alice --reason 'called us, proved her identity'
   velocityd bucket release 1 alice bob carol --reason 'the mail gateway had their old passwords'
   velocityd bucket release 1 --all-locked --reason 'the mail gateway had all old passwords'`
 }

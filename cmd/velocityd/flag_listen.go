@@ -15,7 +15,7 @@ import (
 
 // listenFlags say where and how an instance answers, and how many callers it bears.
 type listenFlags struct {
-	AdminListen           string   `env:"VELOCITY_ADMIN_LISTEN" placeholder:"ADDR" help:"Second address, for those who look after the service. It answers everything, with metrics and Go's profiles (/debug/pprof/). --listen then answers checks, outcomes and health only."`
+	AdminListen           string   `env:"VELOCITY_ADMIN_LISTEN" placeholder:"ADDR" help:"Second address, for operators of the service. It answers everything, with metrics and Go's profiles (/debug/pprof/). --listen then answers checks, outcomes and health only."`
 	GRPCListen            string   `name:"grpc-listen" env:"VELOCITY_GRPC_LISTEN" placeholder:"ADDR" help:"Address for Envoy over gRPC: its Rate Limit Service and external authorization, with health and reflection. One of its connections counts as 64."`
 	TLSCert               string   `name:"tls-cert" env:"VELOCITY_TLS_CERT" placeholder:"FILE" help:"Certificate in PEM, with its chain. Both addresses then speak TLS 1.2 or newer. A changed file is read again by itself within seconds, and on SIGHUP."`
 	TLSKey                string   `name:"tls-key" env:"VELOCITY_TLS_KEY" placeholder:"FILE" help:"Private key of --tls-cert, in PEM."`

@@ -33,7 +33,7 @@ type serviceFlags struct {
 	logFlags        `embed:""`
 	listenFlags     `embed:""`
 	DegradedAfter   time.Duration `env:"VELOCITY_DEGRADED_AFTER" placeholder:"DURATION" default:"${degraded_after}" help:"How long the database may be silent before it is tested, and may take to be connected to, before checks of zones with on_failure allow or block are answered without it."`
-	StateDir        string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings and who may call are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it both are remembered until the service ends."`
+	StateDir        string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings and the credentials are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it both are remembered until the service ends."`
 	authFlags       `embed:""`
 	Gates           string   `env:"VELOCITY_GATES" placeholder:"FILE" help:"File of named gates, which answer gateways at /gate/NAME ('velocityd gate lint' looks at it), and of domains of Envoy's Rate Limit Service. A changed file is read again by itself within seconds; one that is wrong leaves the gates before in force."`
 	AddressDB       []string `name:"address-db" env:"VELOCITY_ADDRESS_DB" sep:"," placeholder:"FILE" help:"Files of networks in the format mmdb, such as GeoLite2-ASN.mmdb and GeoLite2-Country.mmdb: history, explanations and reports show network and country of addresses. No decision depends on them."`

@@ -18,7 +18,7 @@ import (
 
 // gateCmd groups the commands on files of gates.
 type gateCmd struct {
-	Lint gateLintCmd `cmd:"" help:"Find faults in a file of gates, and settings that nobody means."`
+	Lint gateLintCmd `cmd:"" help:"Find faults in a file of gates, and settings that are probably not meant."`
 	Try  gateTryCmd  `cmd:"" help:"Show what a gate asks for a request, without asking it."`
 }
 
@@ -159,7 +159,8 @@ type gateTryCmd struct {
 
 func (gateTryCmd) Help() string {
 	return `Prints the buckets and the attempt id that the gate takes from a request, with the keys as they stand there:
-a service brings them into the form of their zones. It then says with which statuses the gate answers. It asks nobody,
+a service brings them into the form of their zones. It then says with which statuses the gate answers. It asks
+no service,
 and nothing is counted. A request that the gate refuses ends with exit code 1 and the text that the gateway is told.
 
 Example:

@@ -22,7 +22,7 @@ type cli struct {
 	Attempt  attemptCmd             `cmd:"" help:"Show one attempt by its attempt id: the answer and the outcome."`
 	Txn      txn.Command            `cmd:"" help:"List, show, follow and export recorded attempts."`
 	Events   eventsCmd              `cmd:"" help:"List and follow events: lockouts, releases, changes of zones, overrides and tokens."`
-	Changes  changesCmd             `cmd:"" help:"List who changed, released, exported or erased what."`
+	Changes  changesCmd             `cmd:"" help:"List changes, releases, exports and erasures, with their authors."`
 	Webhook  webhookCmd             `cmd:"" help:"Send events to receivers by HTTP: add, list and remove them, and send again."`
 	Doctor   doctorCmd              `cmd:"" help:"Look whether the database is fit for the service, and say what to do."`
 	Health   healthCmd              `cmd:"" help:"Ask a running service whether it is ready or alive."`
@@ -38,7 +38,7 @@ type cli struct {
 	Proxy    proxyCmd               `cmd:"" help:"Limit the log-ins of an application that cannot be changed, as a reverse proxy in front of it."`
 	Pam      pamCmd                 `cmd:"" help:"Limit log-ins by PAM, such as those of sshd: for pam_exec."`
 	Report   txn.ReportCommand      `cmd:"" help:"Show the story of a zone: attempts by hour, stopped keys, spraying; also as a page."`
-	Backtest replay.BacktestCommand `cmd:"" help:"Replay the recorded attempts of a zone under other limits, and show who would have been blocked."`
+	Backtest replay.BacktestCommand `cmd:"" help:"Replay the recorded attempts of a zone under other limits, and show the keys that would have been blocked."`
 	Token    token.Command          `cmd:"" help:"Make, list and revoke the tokens of callers of the HTTP interface."`
 
 	Completion completion.Command      `cmd:"" help:"Print a script that completes commands, flags and values in a shell."`

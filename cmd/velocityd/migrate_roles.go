@@ -17,7 +17,7 @@ type migrateRolesCmd struct {
 	EditsZone bool   `name:"service-edits-zones" env:"-" help:"Let the service's account also edit zones, overrides and webhooks, and revoke tokens, for changes over HTTP."`
 	Analyst   string `env:"-" placeholder:"ACCOUNT" help:"Reads attempts, lockouts, zones and changes, through views that cannot lock."`
 	DBA       string `name:"dba" env:"-" placeholder:"ACCOUNT" help:"Edits zones and overrides, releases buckets, reads everything."`
-	Auditor   string `env:"-" placeholder:"ACCOUNT" help:"Reads who changed what, and the history."`
+	Auditor   string `env:"-" placeholder:"ACCOUNT" help:"Reads the changes with their authors, and the history."`
 	DryRun    bool   `env:"-" help:"Print the statements and change nothing."`
 
 	shell.YesFlag     `embed:""`
@@ -32,7 +32,7 @@ account would fail at once. Rights beyond this database, and roles of the engine
 An account is written 'name'@'host', name@host, or name, whose host is %. It must exist: the command sees and sets no
 password. It refuses the account that owns the schema, and the one that you are logged in as.
 
-Log in as an administrator, who can see and grant the rights of others. The schema must be at this program's version.
+Log in as an administrator that can see and grant the rights of others. The schema must be at this program's version.
 It does no harm to run the command again.
 
 On TiDB there are no procedures and views: accounts have rights on tables instead, and SELECT on a table lets TiDB's

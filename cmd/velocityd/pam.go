@@ -100,7 +100,7 @@ type pamCheckCmd struct {
 }
 
 func (pamCheckCmd) Help() string {
-	return `Exit codes: 0 the login may go ahead, 3 it is blocked, 1 nobody has decided and --on-error is deny, or the
+	return `Exit codes: 0 the login may go ahead, 3 it is blocked, 1 no decision was made and --on-error is deny, or the
 user's name is none, 2 a setting is wrong. pam_exec denies by each of the last three, and syslog has the code. With
 pam_exec's option stdout users see why; with log=FILE the file has faults.`
 }

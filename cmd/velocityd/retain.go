@@ -21,7 +21,7 @@ type retainCmd struct {
 
 func (retainCmd) Help() string {
 	return `Removes the rows that the policy (table retention_policy) no longer keeps, makes partitions ahead, and does
-whatever else one instance among all does again and again, until nothing is left to do. It is for cron, where no
+the other recurring work of one instance among all, until nothing is left to do. It is for cron, where no
 instance does it by itself (serve --retention off). It takes the service's DSN.
 
 It prints one line for each run of a task. A long task has several runs of up to 20 seconds, between which the work

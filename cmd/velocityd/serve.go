@@ -57,7 +57,7 @@ one before in force. With --admin-listen, --listen answers callers only.
 
 While the database is away, read-only or not fit, checks of zones with on_failure allow or block are answered without
 it, with "degraded": true (--degraded-after, --state-dir). They are recorded nowhere. Once it is known to be away,
-nobody waits for it; the service tests it every second, and lets it decide again as soon as it can. /readyz answers
+no check waits for it; the service tests it every second, and lets it decide again as soon as it can. /readyz answers
 503 meanwhile, so that a load balancer sends no requests; route by /readyz?degraded=ok where it shall send them.
 
 SIGTERM or Ctrl-C: the instance is not ready; after the drain delay it accepts no new connections; it answers every

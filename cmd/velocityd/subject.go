@@ -77,7 +77,7 @@ type subjectExportCmd struct {
 func (subjectExportCmd) Help() string {
 	return `Each line is a row of a table, with all of its columns: {"table":"zone_txn","row":{…}}. Booleans are 0 and 1,
 times are UTC, and ids are text. The account must read all tables, as that of a DBA or of the schema's owner does.
-zone_audit records who exports. If the exit code is not 0, the output is not whole.`
+zone_audit records the author of an export. If the exit code is not 0, the output is not whole.`
 }
 
 // Run prints the rows.

@@ -28,7 +28,7 @@ const (
 type Folder struct{ root *os.Root }
 
 // OpenFolder opens the folder at path, and makes it if its parent is there. The error names the cure if others than the
-// user who runs the program could write in it.
+// user that runs the program could write in it.
 func OpenFolder(path string) (*Folder, error) {
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err

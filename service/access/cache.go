@@ -109,7 +109,7 @@ func (c *Cache) Recall(live []Credential) {
 	c.ring.Store(recalled)
 }
 
-// Close waits until the uses of credentials are recorded and no reading is under way. Nobody may
+// Close waits until the uses of credentials are recorded and no reading is under way. No caller may
 // ask any more, and Keep must have ended.
 func (c *Cache) Close() { c.background.Wait() }
 
@@ -242,7 +242,7 @@ func (c *Cache) newRing(live []Credential, at, began time.Time, old *ring) *ring
 	return read
 }
 
-// use has the use of a credential recorded, unless one within the last minute is. Nobody
+// use has the use of a credential recorded, unless one within the last minute is. No caller
 // waits for it.
 func (c *Cache) use(found *key, now time.Time) {
 	since := int64(now.Sub(c.began))

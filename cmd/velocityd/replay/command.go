@@ -36,7 +36,7 @@ of a log are asked in seconds, so a window of a minute meets all of them, and ma
 been then. Beside these answers stands what the zone would have done at the times of the log.
 
 The log is a file or a pipe of lines as syslog daemons or journalctl write them, as text or JSON (-o json), or
-compressed by gzip. An attempt is whatever sshd says of a login that failed or succeeded, by any method: 'Failed
+compressed by gzip. An attempt is a message of sshd on a login that failed or succeeded, by any method: 'Failed
 METHOD for [invalid user ]U from IP port P', 'Accepted METHOD for U from IP port P', and 'error: PAM: REASON for U
 from IP', which is one attempt together with the 'Failed keyboard-interactive/pam' that may follow it. sshd writes one
 line for each public key that it refuses, and 'Failed none' is no attempt. 'message repeated N times: [ ... ]' and

@@ -33,7 +33,7 @@ type Command struct {
 }
 
 func (Command) Help() string {
-	return `Callers of the HTTP interface prove who they are by a token, or by a client certificate whose subject is
+	return `Callers of the HTTP interface prove their identity by a token, or by a client certificate whose subject is
 registered here. Both are rows of access_token. Use the account of the schema's owner. zone_audit records changes
 under the token's name.
 

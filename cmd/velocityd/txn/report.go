@@ -34,7 +34,7 @@ type ReportCommand struct {
 func (ReportCommand) Help() string {
 	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit.
 With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many
-users in a short time, and the users who were tried from many addresses. Those for whom a success was reported
+users in a short time, and the users that were tried from many addresses. Those for whom a success was reported
 afterwards come first. Successes themselves do not count as tries: many people may share an address.
 
 It looks at the newest txns of these zones, as many as --most-rows says, and passes over ten times as many of other

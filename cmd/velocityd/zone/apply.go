@@ -28,9 +28,9 @@ func (applyCmd) Help() string {
 	return `Shows first how the zones of the file differ from those that are there, and asks. A setting that the file
 leaves out has its default. Zones that the file does not name stay as they are.
 
-Nothing that somebody else changes meanwhile is overwritten: the command stops at a zone that is not as it was shown
+A change by another program meanwhile is not overwritten: the command stops at a zone that is not as it was shown
 any more. If the file has a zone's revision, the zone must still have it, unless it was deleted; leave revision out to
-overwrite whatever is there.
+overwrite the present settings.
 
 Example:
 

@@ -27,7 +27,7 @@ type OverrideCommand struct {
 
 func (OverrideCommand) Help() string {
 	return `An override is an exception from a zone's limit, and a row of zone_override. An override of the exact key
-wins over those of networks, and a longer network over a shorter one. zone_audit records who changes one.
+wins over those of networks, and a longer network over a shorter one. zone_audit records the author of a change.
 
 Example:
 

@@ -29,7 +29,7 @@ type restoreCmd struct {
 }
 
 func (restoreCmd) Help() string {
-	return `The zone of the change gets the settings that it had before the change, whatever has happened to it since. Of
+	return `The zone of the change gets the settings that it had before the change. Later changes are undone, too. Of
 its overrides, those come back that have been deleted since. Overrides that were made since stay, also where another
 one was deleted. The command shows first what it is about to do, and asks.
 

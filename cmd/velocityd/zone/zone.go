@@ -32,7 +32,7 @@ type Command struct {
 func (c *Command) MakeFlags() { c.Set.Settings = newSettingFlags().Interface() }
 
 func (Command) Help() string {
-	return `Zones are rows of zone_master; plain SQL changes them as well. zone_audit records who changes one.
+	return `Zones are rows of zone_master; plain SQL changes them as well. zone_audit records the author of a change.
 
 Example:
 
