@@ -74,7 +74,7 @@ const (
 	held                // another session holds its row
 )
 
-// mostReadings bounds how often a batch reads again under its locks. Each time somebody has
+// mostReadings bounds how often a batch reads again under its locks. A further reading is due each time a person has
 // edited a zone or its overrides, or set the clock back, since the last reading.
 const mostReadings = 6
 

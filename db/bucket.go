@@ -74,7 +74,7 @@ func (e bucketWork) look(ctx context.Context, bucket service.Bucket) (service.Pe
 // Release ends a bucket's lockout, forgets how long lockouts had grown, and makes the txns
 // that count in its window count no longer. principal and reason go to zone_audit. The error
 // wraps service.ErrNotFound for an unknown zone, service.ErrInvalid for a bad key or text,
-// service.ErrBusy if nothing was released, and service.ErrUndecided if nobody can know; releasing
+// service.ErrBusy if nothing was released, and service.ErrUndecided if the result is unknown; releasing
 // again is harmless.
 func (s *Store) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	if err := bucket.Validate(); err != nil {

@@ -33,7 +33,7 @@ func (portableDialect) release(ctx context.Context, s *Store, bucket service.Buc
 	})
 }
 
-// isSeen says that the bucket has a lock row, or txns that may count though somebody deleted the row. Otherwise
+// isSeen says that the bucket has a lock row, or txns that may count although the row was deleted. Otherwise
 // there is nothing to release, and no row is made.
 func (e bucketWork) isSeen(ctx context.Context, bucket service.Bucket) (isSeen bool, err error) {
 	var r session.Reading

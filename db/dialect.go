@@ -21,9 +21,9 @@ type dialect interface {
 	report(ctx context.Context, s *Store, reports []service.Report) ([]service.ReportStatus, error)
 
 	// lacking returns which of the buckets at some places have no lock row, or all of these places
-	// where no statement tells that without waiting. It waits for nobody.
+	// where no statement tells that without waiting. It waits for no lock.
 	lacking(ctx context.Context, b *batch, places []int) ([]int, error)
-	// lockFree ends a SELECT that locks the rows which nobody holds, and skips the others. Where no SELECT
+	// lockFree ends a SELECT that locks the rows that are free, and skips the others. Where no SELECT
 	// skips rows, clause only reads, and to make a row is to lock it.
 	lockFree() (clause string, skips bool)
 	bounds() bounds

@@ -13,7 +13,7 @@ import (
 )
 
 // mostRounds bounds how often a batch begins anew. One that may not wait begins twice at most, unless
-// somebody deletes lock rows.
+// lock rows are deleted meanwhile.
 const mostRounds = 20
 
 // lockAll locks the buckets of a batch, makes those of their lock rows that are missing, and reads all
@@ -72,7 +72,7 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 }
 
 // makeAndLock begins the transaction with those of the rows in makes that are missing, and returns how
-// many it made. On Vitess another session may hold or make one of them, and nobody knows which: then it
+// many it made. On Vitess another session may hold or make one of them, and it is unknown which: then it
 // makes none.
 func (b *batch) makeAndLock(ctx context.Context, makes, awaits []int) (made int, err error) {
 	lacking, err := b.dialect.lacking(ctx, b, makes)
@@ -132,7 +132,7 @@ func (b *batch) begin(ctx context.Context, makes, awaits []int) error {
 	return nil
 }
 
-// noteMaking remembers that making rows has waited until the lock wait was over. Nobody knows for which
+// noteMaking remembers that making rows has waited until the lock wait was over. It is unknown for which
 // of them it waited, so checks of all of them are asked again apart from others, and wait.
 func (b *batch) noteMaking(err error, makes []int) {
 	if !session.IsNumber(err, session.NumberLockWait) {
@@ -145,7 +145,7 @@ func (b *batch) noteMaking(err error, makes []int) {
 }
 
 // makeRows makes the missing lock rows of buckets, which must be in lock order, and locks the rows
-// of all of them. It waits for whoever holds one of them.
+// of all of them. It waits for the sessions that hold one of them.
 func (b *batch) makeRows(r *session.Reading, buckets []service.Bucket) {
 	for part := range b.shards(buckets) {
 		// ON DUPLICATE KEY UPDATE takes the exclusive lock of a row that another session has just

@@ -175,7 +175,7 @@ func leastStack(isMariaDB bool) int64 {
 func (mysqlDialect) writeTrial(*batch, *session.Packet) {}
 
 // sendAll sends the packet that records so many txns, after some other statements, and commits. It returns the
-// first txn's id, if there is any. After an error that does not come from the engine, nobody knows whether
+// first txn's id, if there is any. After an error that does not come from the engine, it is unknown whether
 // the packet took effect.
 func (b *batch) sendAll(ctx context.Context, r *session.Reading, before, txns int) (first uint64, err error) {
 	b.reset(&r.Packet)
@@ -201,7 +201,7 @@ func (b *batch) sendAll(ctx context.Context, r *session.Reading, before, txns in
 }
 
 // lacking returns which of the buckets at some places have no lock row. A row that another session
-// holds, or has made and not committed, is there for READ UNCOMMITTED; the statement waits for nobody.
+// holds, or has made and not committed, is there for READ UNCOMMITTED; the statement waits for no lock.
 // SET TRANSACTION holds for the next transaction alone (MySQL manual, "SET TRANSACTION Statement"). An
 // earlier transaction of the batch is rolled back first.
 func (mysqlDialect) lacking(ctx context.Context, b *batch, places []int) ([]int, error) {

@@ -18,7 +18,7 @@ import (
 	"velocityd/service"
 )
 
-// Probe looks whether checks can be decided, on a connection that nobody else uses: a service
+// Probe looks whether checks can be decided, on a connection that no other caller uses: a service
 // whose connections are all at work is busy, and not broken. It waits for no bucket,
 // for at most a second for a table, and leaves no row and uses up no id.
 type Probe struct {

@@ -95,7 +95,7 @@ func bucketOn(shards *session.ShardMap, place int) (bucket service.Bucket) {
 }
 
 // isOfGate says that vtgate has refused a statement itself: it found no table of that name, or no
-// plan. It names the tablet whose error it passes on. A statement that ran out of time is nobody's.
+// plan. It names the tablet whose error it passes on. A statement that ran out of time is from neither.
 func isOfGate(err error) bool {
 	var gate *mysql.MySQLError
 	if !errors.As(err, &gate) || gate.Number == session.NumberInterrupted {

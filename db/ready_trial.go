@@ -32,7 +32,7 @@ func (t *trial) look(statement string, row func([]driver.Value) error) {
 	t.AtLeast(0, row)
 }
 
-// read is look for rows that nobody looks at.
+// read is look, but ignores the rows.
 func (t *trial) read(statement string) { t.look(statement, func([]driver.Value) error { return nil }) }
 
 // write adds statements that answer with no rows. None of them may hold a semicolon.
@@ -179,7 +179,7 @@ const lastIDs = "SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > 184467
 
 // tryRecording records an attempt of a bucket that no other session names, and takes it back. It finds what
 // statements without rows hide, such as partitions that end in the past. A session that has locked rows beside those,
-// such as a reader who locks the end of a table, holds up the recording, and may hold up no check at all. So one that
+// such as a reader that locks the end of a table, holds up the recording, and may hold up no check at all. So one that
 // waits for a lock, or does not end in time, proves nothing.
 func (p *Probe) tryRecording(ctx context.Context, patience time.Duration) error {
 	short, cancel := context.WithTimeout(ctx, patience)

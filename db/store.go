@@ -46,7 +46,7 @@ type Store struct {
 var _ service.CheckStore = (*Store)(nil)
 
 // Open returns the store of a database and connects to nothing yet: a database
-// that is away is ErrBusy for whoever asks. The error wraps service.ErrInvalid if
+// that is away is ErrBusy for each caller. The error wraps service.ErrInvalid if
 // the options are wrong and never holds the password.
 func Open(o session.Options) (*Store, error) {
 	o.LockWait = cmp.Or(o.LockWait, session.DefaultLockWait)

@@ -18,7 +18,7 @@ type tally struct {
 	read        int       // how many of them were read to know it
 }
 
-// oldestTally is how long a tally is used before all txns are counted again. If somebody edits
+// oldestTally is how long a tally is used before all txns are counted again. If a person edits
 // zone_txn by hand, tallies are wrong for so long at most.
 const oldestTally = time.Minute
 

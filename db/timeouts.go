@@ -28,7 +28,7 @@ type timeouts struct {
 	any   atomic.Bool // until is not empty
 }
 
-// add remembers the buckets of a recording that timed out. Nobody knows which of them it waited for.
+// add remembers the buckets of a recording that timed out. It is unknown which of them it waited for.
 func (t *timeouts) add(buckets ...service.Bucket) {
 	now := time.Now()
 	t.mu.Lock()

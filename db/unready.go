@@ -90,7 +90,7 @@ func smallStack(way string) string {
 	return "the server's thread_stack is too small for " + way + ": set it to 1M in its configuration, and start it again"
 }
 
-// reason says what an engine's error number means for whoever needs the object.
+// reason says what an engine's error number means for a statement that needs the object.
 func (o obstacle) reason(number uint16) string {
 	o.object = cmp.Or(o.object, "the database")
 	isProcedure := strings.HasPrefix(o.object, "procedure ")

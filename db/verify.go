@@ -21,7 +21,7 @@ func (s *Store) VerifyLimits(
 		low, _, err = idsOn(s.database, s.History)(ctx, since, time.Time{})
 		return low, err
 	}
-	// A statement whose caller leaves is a short one, so nobody ends its session.
+	// A statement whose caller leaves is a short one, so its session is not ended.
 	if result, err = verify.Run(ctx, s.lookUps.Conns, o, found); err != nil {
 		err = session.LookupError(err)
 	}

@@ -16,7 +16,7 @@ type installer struct {
 	conn    *sql.Conn
 	mariaDB bool
 	// hidden are the procedures and functions that were made anew although the account may
-	// not see who was granted something on them.
+	// not see which accounts have grants on them.
 	hidden []Routine
 }
 
@@ -48,7 +48,7 @@ func install(ctx context.Context, conn *sql.Conn) (due, hidden []Routine, err er
 const errNoDefiner = 1449
 
 // wantOwner returns the account, or an error if another one owns all that is there. Procedures,
-// triggers and views run with the rights of whoever made them: those that an administrator makes
+// triggers and views run with the rights of the account that made them: those that an administrator makes
 // after a restore would run with an administrator's. If the owner does not exist any more, or has
 // only a part of them, the account may take its place.
 func (in *installer) wantOwner(ctx context.Context, account string, have []Routine) error {

@@ -1,7 +1,7 @@
 // Package migrations owns the schema's history: tables as numbered steps, one
 // statement a file, which golang-migrate carries out; and procedures, functions,
 // triggers and views as one current text each, compared with what the engine keeps of it. It
-// must not know what the tables are for, nor who may do what with them: that is package roles.
+// must not know what the tables are for, nor which accounts may use them: that is package roles.
 package migrations
 
 import (
@@ -103,7 +103,7 @@ func upSteps(ctx context.Context, dsn string) (Change, error) {
 	})
 }
 
-// makePartitions makes the first partitions of the history while it is empty. If somebody reads the table, or it has
+// makePartitions makes the first partitions of the history while it is empty. If a session reads the table, or it has
 // rows already, that is left to the runner of retention, which tells of what it cannot do.
 func (t *target) makePartitions(ctx context.Context) error {
 	_, err := t.conn.ExecContext(ctx, "CALL retain_task('partitions_ahead', '')")
@@ -259,7 +259,7 @@ func openWith(dsn string, settings map[string]string) (db *sql.DB, name string, 
 		}
 		cfg.Params = settings
 		cfg.ParseTime = true
-		cfg.MultiStatements = false // one statement a file, whatever the dsn says
+		cfg.MultiStatements = false // one statement a file, even if the dsn says otherwise
 		if cfg.Timeout == 0 {
 			cfg.Timeout = 5 * time.Second
 		}

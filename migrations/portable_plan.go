@@ -185,7 +185,7 @@ func (p portable) planAttempts(_ context.Context, f found) ([]Action, error) {
 }
 
 // replaceAttempts makes zone_attempt anew, because TiDB can give no table another primary key.
-// Nobody decides meanwhile: see docs. Only the answers that still count are copied.
+// No check is decided meanwhile: see docs. Only the answers that still count are copied.
 func (p portable) replaceAttempts() []Action {
 	var create string
 	for _, table := range portableTables(p.engine) {

@@ -18,7 +18,7 @@ const (
 	// A vttablet takes idsAtATime ids from the sequence at once.
 	idsAtATime = 1000
 	// idsAhead is how far above the last id of zone_txn a sequence begins while zone_txn still
-	// gives ids itself: at 10,000 checks a second they last for five days. Who moves the buckets
+	// gives ids itself: at 10,000 checks a second they last for five days. The operator of the move of the buckets
 	// raises the sequence where that is not enough, by MoveTables … --initialize-target-sequences.
 	idsAhead = 1 << 32
 )

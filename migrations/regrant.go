@@ -17,7 +17,7 @@ func grantsOn(ctx context.Context, conn *sql.Conn, r Routine) (statements []stri
 			return err
 		}
 		if self == user+"@"+host {
-			return nil // MySQL itself grants these to whoever makes the routine
+			return nil // MySQL itself grants these to the account that makes the routine
 		}
 		statements = append(statements, regrant(r, user, host, privileges))
 		return nil

@@ -54,8 +54,8 @@ func (t times) bounds() (since, until time.Time) {
 	return time.UnixMicro(max(t.since.UnixMicro(), 0)).UTC(), cmp.Or(t.until, eternity())
 }
 
-// timesOf returns when the txns with ids from first to last were decided, by one mark for each day. Who does not find a
-// txn there looks everywhere: without marks, and with wrong ones, all look-ups find the same, only later.
+// timesOf returns when the txns with ids from first to last were decided, by one mark for each day. A look-up that does
+// not find a txn there looks everywhere: without marks, and with wrong ones, all look-ups find the same, only later.
 func (r *Reader) timesOf(ctx context.Context, first, last uint64) (t times) {
 	isGood := func(reading *refresh.Reading[[]mark]) bool {
 		kept := marksKept

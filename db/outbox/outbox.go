@@ -1,4 +1,4 @@
-// Package outbox reads events. It must not know how they come about, nor who follows them.
+// Package outbox reads events. It must not know how they come about, nor which clients follow them.
 package outbox
 
 import (

@@ -61,7 +61,7 @@ SELECT id, lockout, mode, UTC_TIMESTAMP(6) AS read_at
 	}
 	var locking []int64
 	for _, zone := range zones {
-		if zone.Lockout > 0 && zone.Mode == service.ModeEnforce { // the others lock nobody out, whatever their rows say
+		if zone.Lockout > 0 && zone.Mode == service.ModeEnforce { // the others lock no key out, even if their rows say so
 			locking = append(locking, zone.ID)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"velocityd/service"
 )
 
-// edit is a transaction that changes zones, overrides, credentials or webhooks on behalf of somebody. Triggers do what
-// belongs to such a change. Where a database has none, statements do it.
+// edit is a transaction that changes zones, overrides, credentials or webhooks on behalf of a principal. Triggers do
+// what belongs to such a change. Where a database has none, statements do it.
 type edit struct {
 	*sqlx.Tx
 	hasTriggers bool
@@ -24,7 +24,7 @@ type edit struct {
 	account     string // the session's; empty where there are triggers, which know it
 }
 
-// edit runs change in a transaction on behalf of principal, who may be empty.
+// edit runs change in a transaction on behalf of principal, which may be empty.
 func (s *Tables) edit(ctx context.Context, principal string, change func(*edit) error) error {
 	return s.inTx(ctx, func(tx *sqlx.Tx) error {
 		e := &edit{

@@ -10,7 +10,7 @@ import (
 const (
 	// mostRemoved is how many expired overrides are removed at once.
 	mostRemoved = 100
-	// retentionPrincipal is who removes them, in zone_audit.
+	// retentionPrincipal is the principal of the removal in zone_audit.
 	retentionPrincipal = "velocityd retention"
 )
 

@@ -18,7 +18,7 @@ type exportFilter struct {
 	Keys       []string         `json:"bucket_key,omitempty"`
 	Blocked    *bool            `json:"blocked,omitempty"`
 	WouldBlock *bool            `json:"would_block,omitempty"`
-	Outcome    *service.Outcome `json:"outcome,omitempty"` // "" for txns that nobody has reported on
+	Outcome    *service.Outcome `json:"outcome,omitempty"` // "" for txns without a report
 	AttemptID  string           `json:"attempt_id,omitempty"`
 	Since      *time.Time       `json:"since,omitempty"`
 	Until      *time.Time       `json:"until,omitempty"`

@@ -107,7 +107,7 @@ func (s *Tables) PutZone(
 	}
 	err := s.edit(ctx, principal, put)
 	if session.IsOneOf(err, []uint16{session.NumberDuplicate, session.NumberSnapshot}) {
-		err = s.edit(ctx, principal, put) // somebody created it at the same time, so its row is locked first now
+		err = s.edit(ctx, principal, put) // it was created at the same time, so its row is locked first now
 	}
 	if err != nil {
 		return service.Zone{}, fmt.Errorf("put zone %d: %w", zone.ID, session.WriteError(err))

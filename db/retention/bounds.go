@@ -14,7 +14,7 @@ const (
 	day = 24 * time.Hour
 	// attemptMargin is for how long expired attempt ids stay.
 	attemptMargin = time.Hour
-	// idleAtLeast is for how long nobody has asked for a bucket whose lock row goes.
+	// idleAtLeast is for how long a bucket had no check before its lock row is deleted.
 	idleAtLeast = day
 )
 

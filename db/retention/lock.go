@@ -13,7 +13,7 @@ import (
 // name has the identity of the database. The procedure retain() takes that of ForRetention.
 type runnersLock struct{ name string }
 
-// acquire takes the lock of the runners of a purpose for the session of conn. It waits for nobody; the error is
+// acquire takes the lock of the runners of a purpose for the session of conn. It does not wait; the error is
 // ErrElsewhere if another session has it.
 func acquire(ctx context.Context, conn *sqlx.Conn, of Purpose) (l runnersLock, err error) {
 	own, err := session.Of(conn.Conn)

@@ -117,7 +117,7 @@ DELETE FROM zone_txn
 	})
 }
 
-// forgetBuckets deletes some lock rows of buckets that nobody has asked for in a long time: see the procedure of this
+// forgetBuckets deletes some lock rows of buckets that had no check in a long time: see the procedure of this
 // name. The DELETE waits for a check that holds one of the rows, and looks at its lockout anew. A check that waits for
 // the DELETE finds no row, and makes it. position is shard, zone and key of the last row that was looked at.
 func forgetBuckets(ctx context.Context, on *sqlx.Conn, b *bounds, position string) (r Result, err error) {
@@ -214,7 +214,7 @@ DELETE FROM zone_bucket_lock
    AND bucket_key IN (?)
    AND (locked_until IS NULL OR locked_until < ?)`, from.ZoneID, idle, decayed)
 	}
-	if err == nil { // nobody can compare a secret with these imprints any more
+	if err == nil { // no secret can be compared with these imprints any more
 		_, err = exec(ctx, on, `
 UPDATE zone_bucket_lock
    SET imprint_key = NULL, imprint_until = NULL

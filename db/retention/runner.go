@@ -1,5 +1,5 @@
 // Package retention runs the tasks that keep a database small: they make partitions, remove rows that are no
-// longer kept, and whatever else is to be done again and again by one instance among all. It must not know
+// longer kept, and do other periodic work that one instance does for all. It must not know
 // how a check is decided.
 package retention
 
@@ -79,7 +79,7 @@ type Runner struct {
 	tasks   []Task
 }
 
-// NewRunner returns a runner of tasks, in this order. Its pool is of one connection, for which nobody else waits.
+// NewRunner returns a runner of tasks, in this order. Its pool is of one connection, for which no other work waits.
 func NewRunner(pool *session.Pool, of Purpose, tasks ...Task) *Runner {
 	return &Runner{pool, of, tasks}
 }

@@ -108,7 +108,7 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 }
 
-// lateConn is a connection that nobody has got yet.
+// lateConn is a connection that no caller has got yet.
 type lateConn struct {
 	driver.Conn
 	since time.Time
@@ -148,7 +148,7 @@ func (c *Connector) keep(conn driver.Conn) {
 	}
 }
 
-// Close implements io.Closer, for sql.DB.Close: it closes the connections that nobody has got.
+// Close implements io.Closer, for sql.DB.Close: it closes the connections that no caller has got.
 func (c *Connector) Close() error {
 	c.closed.Store(true)
 	for {

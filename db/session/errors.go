@@ -110,7 +110,7 @@ func faults() []Fault {
 func beaten() []uint16 { return []uint16{NumberDeadlock, NumberSnapshot, 1412} }
 
 // RolledBack are the numbers of a COMMIT that an engine without procedures answers when it has
-// rolled the transaction back. After any other error of a COMMIT nobody knows.
+// rolled the transaction back. After any other error of a COMMIT its result is unknown.
 func RolledBack() []uint16 { return append(beaten(), conflicts()...) }
 
 // conflicts are TiDB's numbers of a transaction that was rolled back because of another one:
@@ -159,7 +159,7 @@ func FaultOf(err error) Fault {
 	case errors.Is(err, service.ErrPaused):
 		return Fault{Kind: service.ErrPaused, Tries: 1} // it lasts longer than any tries
 	case errors.Is(err, ErrUnlisted):
-		return Fault{Kind: service.ErrAway, Tries: 1} // nobody's check is decided until the topology is back
+		return Fault{Kind: service.ErrAway, Tries: 1} // no check is decided until the topology is back
 	}
 	var engine *mysql.MySQLError
 	if errors.As(err, &engine) {
@@ -170,7 +170,7 @@ func FaultOf(err error) Fault {
 			}
 		}
 		if unsent {
-			// Whatever keeps it from connecting; a person may have ended the session.
+			// Any reason keeps it from connecting; a person may have ended the session.
 			return Fault{Kind: service.ErrAway, Tries: 2}
 		}
 		return Fault{Tries: 1}
@@ -186,15 +186,15 @@ func FaultOf(err error) Fault {
 		return Fault{Kind: service.ErrBusy, Tries: 1} // all connections are at work
 	}
 	if errors.Is(err, ErrTooLong) {
-		return Fault{Kind: service.ErrBusy, Tries: 1} // until somebody raises the limit
+		return Fault{Kind: service.ErrBusy, Tries: 1} // until the limit is raised
 	}
 	if errors.Is(err, driver.ErrBadConn) {
 		// The driver promises that nothing was sent, or that the server is
 		// read-only and refused.
 		return Fault{Kind: service.ErrAway, Tries: 3}
 	}
-	// The connection or the deadline went, or the answer is none: whatever was
-	// asked may have been done.
+	// The connection or the deadline went, or the answer is none: the
+	// statement may have taken effect.
 	return Fault{Kind: service.ErrUndecided, Tries: 1}
 }
 
@@ -235,7 +235,7 @@ func IsLost(err error) bool {
 }
 
 // LookupError classifies an error of connecting or of a statement that changes
-// nothing: whatever was lost on the way, it can be asked again. Pass the raw error,
+// nothing, and so can be asked again after any loss on the way. Pass the raw error,
 // and not one that went through FaultOf.
 func LookupError(err error) error {
 	if err == nil {

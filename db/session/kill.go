@@ -17,7 +17,7 @@ import (
 const (
 	// lookTimeout bounds one look at a server's sessions.
 	lookTimeout = 2 * time.Second
-	// blindTime is how long a session that nobody can look for counts as there.
+	// blindTime is how long a session that cannot be looked for counts as there.
 	blindTime = 10 * time.Second
 	// firstLook and lastLook are the first and the longest time between two looks that nothing hurries.
 	firstLook, lastLook = 5 * time.Millisecond, time.Second
@@ -25,14 +25,14 @@ const (
 	killTries = 8
 )
 
-// Killer ends the sessions of callers who have gone by KILL, because a closed socket alone would
+// Killer ends the sessions of callers that have gone by KILL, because a closed socket alone would
 // leave their statements running (go-sql-driver/mysql#731), and says when they are gone.
 //
 // A session in its COMMIT is left to end by itself. If the volume of the binary log is full, the
 // COMMIT waits for space; MySQL treats its KILL as an error of the binary log, and then aborts the
 // server (binlog_error_action). A session may also go on for long after its KILL was answered.
 type Killer struct {
-	pool *sql.DB // of which it uses one connection; apart, because those who are ended may have all others
+	pool *sql.DB // of which it uses one connection; apart, because the sessions to end may hold all others
 
 	mu       sync.Mutex
 	sessions []*endedSession
@@ -220,8 +220,8 @@ func (s *endedSession) kill(ctx context.Context, conn *Conn) error {
 }
 
 // at calls do with a connection to the server of another one. If the DSN names several addresses, or a
-// name leads to several servers, a connection may lead to another server, where an id is somebody
-// else's: then the next one is tried.
+// name leads to several servers, a connection may lead to another server, where the id belongs to
+// another session: then the next one is tried.
 func (k *Killer) at(ctx context.Context, other *Conn, do func(context.Context, *Conn) error) error {
 	for range killTries {
 		conn, err := k.pool.Conn(ctx)

@@ -36,7 +36,7 @@ type Options struct {
 	// check, so that the engine gives up first and the outcome stays known.
 	LockWait time.Duration
 	// Observe is called when an Event has happened, by many goroutines at once. Nil means
-	// that nobody wants to know.
+	// that no events are wanted.
 	Observe func(Event)
 	// ConnectTimeout is how long one connection may take to come about: dial, handshake and
 	// session. 0 means DefaultConnectTimeout. The dial to one address may take two thirds of it,

@@ -19,8 +19,8 @@ type Reader interface {
 	SelectContext(ctx context.Context, dest any, query string, args ...any) error
 }
 
-// Pool is connections for all but checks: all of Conns, or so many of them. If a caller leaves, his session is ended:
-// its statement would go on for nobody, beside those of the connections that take its place.
+// Pool is connections for all but checks: all of Conns, or so many of them. If a caller leaves, its session is ended:
+// the statement would go on without a caller, beside those of the connections that take its place.
 type Pool struct {
 	Conns  *sqlx.DB
 	Killer *Killer
@@ -145,7 +145,7 @@ func (p *Pool) InTx(ctx context.Context, o *sql.TxOptions, do func(*sqlx.Tx) err
 	})
 }
 
-// Of returns the connection of this package that conn holds. Nobody else uses it until conn is closed.
+// Of returns the connection of this package that conn holds. No other caller uses it until conn is closed.
 func Of(conn *sql.Conn) (own *Conn, err error) {
 	err = conn.Raw(func(inner any) error {
 		var ok bool

@@ -38,7 +38,7 @@ func (r *Reading) AtLeast(columns int, read func(row []driver.Value) error) {
 	r.Readers = append(r.Readers, rowReader{columns, anyColumns, read})
 }
 
-// Skip is each for a SELECT whose rows nobody looks at.
+// Skip is each for a SELECT whose rows are ignored.
 func (r *Reading) Skip() { r.AtLeast(0, func([]driver.Value) error { return nil }) }
 
 // ErrMisfit says that an answer of the engine has another number of results, columns or rows than was asked for, or a

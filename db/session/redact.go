@@ -157,7 +157,7 @@ func plainText(engine *mysql.MySQLError) string {
 	marks := []string{"(errno", "(CallerID", "Sql:", "BindVars", "{", "key="}
 	switch {
 	case engine.Number == NumberSignal:
-		return "raised by SIGNAL" // somebody's trigger may say anything
+		return "raised by SIGNAL" // the text of a trigger may be anything
 	case !namesThings(engine.Number):
 		marks = append(marks, "'", `"`)
 	}

@@ -1,5 +1,5 @@
 // Package session connects to the engines: it sets and proves each session, sends packets of
-// statements and reads their answers, ends the sessions of callers who have gone, and says by error
+// statements and reads their answers, ends the sessions of callers that have gone, and says by error
 // number what a fault means. It must not know zones, overrides or how a check is decided.
 package session
 
@@ -81,8 +81,8 @@ func (c *Connector) prepare(ctx context.Context, s *Conn) error {
 	return nil
 }
 
-// meet finds out which engine the connection leads to. It asks only if nobody has said or seen
-// it before: settings that one engine needs another one refuses.
+// meet finds out which engine the connection leads to. It asks only if the engine is not named or
+// seen yet: settings that one engine needs another one refuses.
 func (c *Connector) meet(ctx context.Context, s *Conn) error {
 	of := c.database.Engine()
 	if of == "" {

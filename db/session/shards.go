@@ -82,7 +82,7 @@ type Shards struct {
 	Keyspace  string // that holds the buckets
 	Current   atomic.Pointer[ShardMap]
 	readAt    atomic.Int64 // Unix time in nanoseconds; 0 if it is doubted
-	isReading atomic.Bool  // somebody reads it beside the checks
+	isReading atomic.Bool  // a goroutine reads it beside the checks
 	// away is when each of the first shards was last found away, as Unix time in nanoseconds.
 	away [mostShards]atomic.Int64
 }

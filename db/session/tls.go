@@ -46,7 +46,7 @@ func cutVerifyCA(dsn string) (rest string, found bool) {
 	return dsn[:slash] + before + "?" + strings.Join(kept, "&"), true
 }
 
-// verifyChain makes config verify who has signed the server's certificate, and not for which host.
+// verifyChain makes config verify the signer of the server's certificate, but not its host.
 func verifyChain(config *tls.Config) {
 	config.InsecureSkipVerify = true // of the two, the driver's and this one, which follows
 	config.VerifyConnection = func(state tls.ConnectionState) error {

@@ -16,13 +16,13 @@ import (
 	"velocityd/service"
 )
 
-// Erased is the text in the place of a reason that somebody has written about an erased key.
+// Erased is the text in the place of a reason that was written about an erased key.
 const Erased = "erased"
 
 // Erasure is a bucket whose key is erased.
 type Erasure struct {
 	ZoneID int64 `json:"zone_id"`
-	// Pseudonym is the key of the bucket from now on. It is random, so nobody can find the key from it.
+	// Pseudonym is the key of the bucket from now on. It is random, so the key cannot be found from it.
 	Pseudonym string `json:"pseudonym"`
 	// Txns, Overrides and Mentions are how many rows this run has changed. Mentions are answers to attempt ids and rows
 	// of zone_audit.
@@ -31,13 +31,13 @@ type Erasure struct {
 	Mentions  int64 `json:"mentions"`
 
 	key string
-	at  time.Time // txns of the key up to it are erased; later ones are those of a person who came back
+	at  time.Time // txns of the key up to it are erased; later ones belong to a returned person
 }
 
 // Order is the wish to erase a key.
 type Order struct {
 	Targets []Target
-	// Principal is who erases, and Reason why: both go to zone_audit. The reason must not name the person.
+	// Principal is the editor, and Reason the cause: both go to zone_audit. The reason must not name the person.
 	Principal, Reason string
 	// Progress is called after each batch with the sum of the rows that have been changed, unless it is nil.
 	Progress func(rows int64)

@@ -115,7 +115,7 @@ func (e *erasing) rewrite(ctx context.Context, t jsonTable, m mention) error {
 }
 
 // moveEvents gives the events of a bucket that were written before it was erased its pseudonym, and takes from them the
-// texts that somebody has written about it.
+// texts that were written about it.
 func (e *erasing) moveEvents(ctx context.Context, tx *sqlx.Tx, i int) error {
 	t, pseudonym := e.Targets[i], e.begun[i].Pseudonym
 	_, err := tx.ExecContext(ctx, `

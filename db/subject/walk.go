@@ -12,15 +12,15 @@ import (
 	"velocityd/service"
 )
 
-// jsonTable is a table whose rows name buckets inside of columns with JSON, where no index finds them. All of its rows are
-// read, in the order of their ids.
+// jsonTable is a table whose rows name buckets inside of columns with JSON, where no index finds them. All of its rows
+// are read, in the order of their ids.
 type jsonTable struct {
 	table, id string
 	before    any      // a value of id before the first one
 	columns   []string // with JSON
 	zone      string   // the column of the zone, or 0: places says it
 	places    func(state []byte, zoneID int64, targets []Target) []place
-	note      string // the column, if there is one, in which somebody may have written about the key
+	note      string // the column, if there is one, which may hold a text about the key
 }
 
 // jsonTables are those tables.
@@ -31,7 +31,7 @@ func jsonTables() []jsonTable {
 	}
 }
 
-// place is a value in a JSON column: the key of a target, or a text that somebody has written about it.
+// place is a value in a JSON column: the key of a target, or a text about it.
 type place struct {
 	path   string
 	target int // in targets; -1: a text

@@ -85,7 +85,7 @@ UPDATE totals_progress
 	return err
 }
 
-// live returns when attempts begin that are counted for an answer, and end. They are none if nobody has rolled up for
+// live returns when attempts begin that are counted for an answer, and end. They are none if no roll-up ran for
 // long.
 func (p progress) live() (from time.Time, to service.CountedTo) {
 	to = service.CountedTo{RolledUpTo: service.At(p.RolledUpTo), CountedTo: service.At(p.Now)}

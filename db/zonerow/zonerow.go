@@ -1,5 +1,5 @@
 // Package zonerow owns the settings of a zone as columns of zone_master: how each is read and written. Every statement
-// of db and of its tests on all settings is made from service.Settings by it. It must not know who asks.
+// of db and of its tests on all settings is made from service.Settings by it. It must not know its callers.
 package zonerow
 
 import (

@@ -169,7 +169,7 @@ func grantAdvice(err error) string {
 	return ""
 }
 
-// ownersOf are the accounts with whose rights procedures and views run: nobody's where there
+// ownersOf are the accounts with whose rights procedures and views run, and empty where there
 // are none.
 func (a *assigner) ownersOf(ctx context.Context) error {
 	if a.engine != migrations.MySQL {

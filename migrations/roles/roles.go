@@ -21,7 +21,7 @@ const (
 	Editor  Role = "editor"  // the service, where it also edits zones and overrides and revokes tokens over HTTP
 	Analyst Role = "analyst" // reads, and cannot lock
 	DBA     Role = "dba"     // edits zones and overrides, releases buckets, reads
-	Auditor Role = "auditor" // reads who changed what, and the history
+	Auditor Role = "auditor" // reads the changes with their principals, and the history
 )
 
 // Object is the object of a right: a table or view, a procedure, or all of the database.
@@ -98,7 +98,8 @@ func serviceRights() []Right {
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention
 		rollingUp(),
 		on([]string{"SELECT", "INSERT", "UPDATE", "DELETE"}, "zone_backtest"),
-		// How zones and overrides were when an attempt was decided, and who has changed what, for those who may ask.
+		// How zones and overrides were when an attempt was decided, and the principal of each change, for roles that may read
+		// them.
 		on([]string{"SELECT"}, "zone_audit"),
 	)
 }
@@ -120,7 +121,7 @@ func dbaRights() []Right {
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit",
 		"read_zone_hour", "read_bucket_total", "zone_event", "zone_lockout", "read_event", "read_lockout", "webhook_delivery",
 		"read_webhook")
-	// minimum_days is the owner's, so that nobody who edits zones can make the history short.
+	// minimum_days is the owner's, so that an account that edits zones cannot make the history short.
 	rights = merge(rights, on([]string{"UPDATE (audit_days, event_days, keep_days)"}, "retention_policy"))
 	for _, name := range migrations.PublicProcedures() {
 		rights = append(rights, Right{[]string{"EXECUTE"}, Object{"PROCEDURE", name}})

@@ -27,7 +27,7 @@ func rightsOnTables(role Role) []Right {
 	return nil
 }
 
-// deciding is what checks, reports and releases need, whoever carries them out.
+// deciding is what checks, reports and releases need, under any account.
 func deciding() []Right {
 	return merge(
 		on([]string{"SELECT"}, "schema_migrations"),

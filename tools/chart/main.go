@@ -1,5 +1,5 @@
 // Command chart packs the Helm chart of velocityd, so that the same tree makes the same bytes, and renders it as
-// `helm template` does, for those who have no helm and for the tests. It must not know velocityd.
+// `helm template` does, for machines without helm and for the tests. It must not know velocityd.
 package main
 
 import (

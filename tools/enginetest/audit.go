@@ -12,9 +12,9 @@ import (
 	"velocityd/service/proof"
 )
 
-// Audit reads every txn and fails the test if the rows break the definition of a limit, whoever wrote them, as the
-// command audit does. It knows the given zones alone, which nobody may have edited or overridden, and whose rows nobody
-// may have aged.
+// Audit reads every txn and fails the test if the rows break the definition of a limit, from any writer, as the command
+// audit does. It knows the given zones alone, which must not have been edited or overridden, and whose rows must not
+// have been aged.
 func (d *Database) Audit(tb testing.TB, zones ...service.Zone) {
 	tb.Helper()
 	d.audit(tb, verify.Options{Rules: rulesOf(zones)})

@@ -6,7 +6,7 @@ import (
 	"velocityd/db/localdb"
 )
 
-// Kill ends a server as a kill does that nobody expects.
+// Kill ends a server as an unexpected kill does.
 func Kill(server *localdb.Server) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FreePort is a TCP port of the loopback that nobody used a moment ago. It is
+// FreePort is a TCP port of the loopback that was free a moment ago. It is
 // below those that Linux gives to outgoing connections, because one of these
 // could take it before the server that it is for.
 func FreePort(tb testing.TB) int {

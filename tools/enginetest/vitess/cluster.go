@@ -42,7 +42,7 @@ type Options struct {
 	// tools/vitess/programs.sh prints it.
 	Programs string
 	// Dir is a folder for all files of the cluster, empty or new. Stop leaves it there. Root runs
-	// the servers as another user, who has to be able to pass to it.
+	// the servers as another user, which needs access to it.
 	Dir string
 	// BasePort is the first of the hundred ports that the cluster uses. They should be below
 	// those that the system gives to outgoing connections (on Linux 32768). 0 looks for a
@@ -107,7 +107,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// makeFolder makes the folder of the cluster, which those may write to whom the servers belong.
+// makeFolder makes the folder of the cluster, which the user of the servers may write to.
 // The error says so if it holds files already.
 func makeFolder(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)

@@ -34,7 +34,7 @@ func portsOf(base, n int) tabletPorts {
 
 func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
 
-// claimPorts returns a base whose hundred ports nobody used a moment ago: base itself, or any
+// claimPorts returns a base whose hundred ports were free a moment ago: base itself, or any
 // if it is 0.
 func claimPorts(ctx context.Context, base int) (int, error) {
 	if base != 0 {

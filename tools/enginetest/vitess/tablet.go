@@ -46,7 +46,7 @@ type Tablet struct {
 	ports    tabletPorts
 	binary   localdb.Binary
 	vttablet *process
-	gone     chan struct{} // closed when nobody looks after mysqld any more
+	gone     chan struct{} // closed when mysqld is not watched any more
 
 	mu       sync.Mutex // guards the fields below
 	mysqld   *localdb.Server
@@ -86,7 +86,7 @@ func (t *Tablet) kill(lost bool) error {
 	return nil
 }
 
-// FreezeMysqld lets the tablet's mysqld keep its connections and answer nobody, until ThawMysqld.
+// FreezeMysqld lets the tablet's mysqld keep its connections and answer no request, until ThawMysqld.
 func (t *Tablet) FreezeMysqld() error { return t.signal(syscall.SIGSTOP) }
 
 // ThawMysqld lets mysqld go on after FreezeMysqld.

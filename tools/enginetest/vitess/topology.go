@@ -27,7 +27,7 @@ func (c *Cluster) KillTopology() { c.topology().kill() }
 // it knew.
 func (c *Cluster) StartTopology(ctx context.Context) error { return c.startEtcd(ctx) }
 
-// FreezeTopology lets etcd keep its connections and answer nobody, until ThawTopology.
+// FreezeTopology lets etcd keep its connections and answer no request, until ThawTopology.
 func (c *Cluster) FreezeTopology() error { return c.signalTopology(syscall.SIGSTOP) }
 
 // ThawTopology lets etcd go on after FreezeTopology.
