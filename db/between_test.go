@@ -52,7 +52,7 @@ func locking() service.Zone {
 	return service.Zone{ID: 1, Rate: 0, Window: time.Hour, Lockout: time.Hour}
 }
 
-// isFree says that nobody holds the lock of a bucket.
+// isFree says that no session holds the lock of a bucket.
 func isFree(t *testing.T, d *enginetest.Database, bucket service.Bucket) bool {
 	t.Helper()
 	var one int

@@ -19,8 +19,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// editor is one of two databases in which somebody makes the same edits, in the zones
-// firstEdited to lastEdited. There may be others, which somebody else edits.
+// editor is one of two databases with the same edits, in the zones
+// firstEdited to lastEdited. There may be others, which other tests edit.
 type editor struct {
 	*sql.DB
 	store   *Store

@@ -138,8 +138,8 @@ func TestLateCommittedNarrowingIsCountedRight(t *testing.T) {
 	})
 }
 
-// TestMisjudgedClockHidesNoTxn finds a bucket full, whatever the
-// store takes the engine's clock to be when it asks for the list.
+// TestMisjudgedClockHidesNoTxn finds a bucket full, for any time that the store takes for the
+// engine's when it asks for the list.
 func TestMisjudgedClockHidesNoTxn(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -57,7 +57,7 @@ type load struct {
 	silence  time.Duration // the longest time between two decisions
 }
 
-// newLoad makes the zone, and a store with options, on a cluster. Nobody calls yet.
+// newLoad makes the zone, and a store with options, on a cluster. It starts no callers.
 func newLoad(t *testing.T, c *vitess.Cluster, o session.Options) *load {
 	t.Helper()
 	l := &load{
@@ -88,7 +88,7 @@ func under(t *testing.T, c *vitess.Cluster, callers int) (l *load, stop func()) 
 	return l, stop
 }
 
-// start starts callers who ask once and once again. They stop at stop, or at the test's end.
+// start starts callers that ask again and again. They stop at stop, or at the test's end.
 func (l *load) start(t *testing.T, callers int, once func() error) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

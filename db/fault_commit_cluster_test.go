@@ -123,7 +123,7 @@ func (h *halfway) ask(attemptID string) (service.Decision, error) {
 	return ask(ctx, h.load.store, []service.Check{{Buckets: h.buckets[:], AttemptID: attemptID}})
 }
 
-// insist asks until the check is decided, as callers do who were told that the service is busy.
+// insist asks until the check is decided, as callers do after the answer that the service is busy.
 func (h *halfway) insist(t *testing.T, attemptID string) (decision service.Decision) {
 	t.Helper()
 	enginetest.Eventually(t, "a decision", func() (decided bool) {

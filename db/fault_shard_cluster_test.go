@@ -182,7 +182,7 @@ func (s *side) logFault(t *testing.T, number int, away span) {
 		first.Round(time.Millisecond), longest.Round(time.Millisecond), away.end.Sub(away.begin).Round(time.Millisecond))
 }
 
-// wantInTime asserts that nobody was left without an answer. A second is for the scheduler of a
+// wantInTime asserts that no caller was left without an answer. A second is for the scheduler of a
 // busy machine.
 func (s *side) wantInTime(t *testing.T) {
 	t.Helper()

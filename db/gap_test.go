@@ -13,7 +13,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// wantErrs asks for checks, as callers do who share a call or, if they wait, as the lane for held
+// wantErrs asks for checks, as callers do that share a call or, if they wait, as the lane for held
 // buckets does. It compares the kinds of their errors.
 func wantErrs(t *testing.T, what string, store *Store, waits bool, checks []service.Check, kinds ...error) {
 	t.Helper()
@@ -79,7 +79,7 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 		told.want(t, session.LockWaitTimeout, session.LockWaitTimeout)
 		for _, store := range []*Store{byBatch, byCall} {
 			if store.cache.timeouts.making.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
-				t.Error("nobody remembers that the making waited")
+				t.Error("the store did not remember that the making waited")
 			}
 		}
 		for _, store := range []*Store{byBatch, byCall} {
@@ -88,7 +88,7 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 			wantErrs(t, "the same", store, false, each("missing"), service.ErrHeld)
 			wantErrs(t, "a known bucket", store, false, each("known"), nil)
 		}
-		told.want(t) // nobody has waited again
+		told.want(t) // no batch has waited again
 		wantErrs(t, "a batch that waits", byBatch, true, each("missing", "known"), service.ErrBusy, nil)
 		wantErrs(t, "a lone check that waits", byCall, true, each("missing"), service.ErrBusy)
 		end()
@@ -105,7 +105,7 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 }
 
 // TestLockedHistoryHarmsItsBucketOnly has a foreign session lock the txns of one bucket, and with
-// them the gap for its next one, as somebody does who deletes them and does not commit.
+// them the gap for its next one, as a session does that deletes them and does not commit.
 func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
@@ -114,7 +114,7 @@ func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 		var told events
 		byBatch, byCall := twoInstances(t, d, &told)
 		for _, store := range []*Store{byBatch, byCall} {
-			// The gap behind the txns of deleted belongs to whatever comes next, and nobody asks for that.
+			// The gap behind the txns of deleted belongs to the next bucket, and no check asks for that.
 			wantErrs(t, "before", store, false, each("deleted", "deletee", "known", "other"), nil, nil, nil, nil)
 		}
 		end := holdOpen(t, d, "REPEATABLE READ",
@@ -134,7 +134,7 @@ func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 			wantErrs(t, "the same alone", store, false, each("deleted"), service.ErrHeld)
 			wantErrs(t, "a new bucket", store, false, each("mister", "known"), nil, nil)
 		}
-		told.want(t) // nobody has waited again
+		told.want(t) // no batch has waited again
 		wantErrs(t, "a check that waits", byBatch, true, each("deleted"), service.ErrBusy)
 		wantErrs(t, "a check that waits, in two packets", byCall, true, identified(each("deleted"), "b"), service.ErrBusy)
 		told.want(t, session.LockWaitTimeout, session.LockWaitTimeout)
@@ -166,14 +166,14 @@ func TestLockedAttemptsHarmAttemptIDsOnly(t *testing.T) {
 		wantErrs(t, "a batch", store, false, identified(each("known", "other"), "m1"), service.ErrHeld, service.ErrHeld)
 		told.want(t, session.LockWaitTimeout)
 		if store.cache.timeouts.attempts.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
-			t.Error("nobody remembers that the attempts waited")
+			t.Error("the store did not remember that the attempts waited")
 		}
 		wantErrs(t, "a second batch", store, false, identified(each("known", "other", "new"), "m1", "", "z"), service.ErrHeld,
 			nil,
 			service.ErrHeld)
 		wantErrs(t, "a retry", store, false, identified(each("known", "other"), "a", "y"), nil, nil)
 		wantErrs(t, "without an id", store, false, each("known"), nil)
-		told.want(t) // nobody has waited again
+		told.want(t) // no batch has waited again
 		wantErrs(t, "another id, which waits", store, true, identified(each("known"), "z"), nil)
 		wantErrs(t, "the id, which waits", store, true, identified(each("known"), "m1"), service.ErrBusy)
 		end()

@@ -67,7 +67,7 @@ func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		const callers, conns, own = 100, 8, 2
 		d := engine.Database(t)
-		d.SQL.SetMaxOpenConns(own) // the holder's, and that of who counts
+		d.SQL.SetMaxOpenConns(own) // the holder's, and the counter's
 		d.SetZone(t, zone(1, 200, time.Hour))
 		store := connect(t, d, session.Options{LockWait: lockWait, MaxConns: conns})
 		for range store.lookUps.Conns.Stats().MaxOpenConnections {
@@ -138,8 +138,8 @@ func TestNoWaitLoneCheckTakesNoLock(t *testing.T) {
 	})
 }
 
-// TestCallerWaitingForBucketBlocksNoMigration would otherwise end after ten seconds: who holds
-// the bucket and reads a table next would wait behind the migration, which waits for who waits.
+// TestCallerWaitingForBucketBlocksNoMigration would otherwise end after ten seconds: the session that holds
+// the bucket and reads a table next would wait behind the migration, which waits for the waiting caller.
 func TestCallerWaitingForBucketBlocksNoMigration(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -102,7 +102,7 @@ func release(t *testing.T, store *Store, bucket service.Bucket) {
 	}
 }
 
-// put writes a zone by the store, as somebody.
+// put writes a zone by the store, as the principal who.
 func put(t *testing.T, store *Store, zone service.Zone, who string) {
 	t.Helper()
 	if _, err := store.Records.PutZone(t.Context(), zone, service.Match{}, who); err != nil {
@@ -312,7 +312,7 @@ func wantSettled(t *testing.T, d *enginetest.Database, zones ...service.Zone) {
 	d.AwaitNone(t, "the test")
 }
 
-// wantHolderAlone wants no transaction open but that of who holds a bucket.
+// wantHolderAlone wants no transaction open but that of a bucket's holder.
 func wantHolderAlone(t *testing.T, d *enginetest.Database) {
 	t.Helper()
 	if open, _ := d.Transactions(t); open != 1 {

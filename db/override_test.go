@@ -70,7 +70,7 @@ func TestOverridesAreAddedSetReadListedAndDeleted(t *testing.T) {
 		changed := within("198.51.100.0/24")
 		changed.ID, changed.Action, changed.Rate, changed.Window.Duration = first, service.OverrideLimit, 3, time.Minute
 		set, err := store.Records.SetOverride(ctx, changed, "eve")
-		changed.CreatedBy = "ann" // who created it stays
+		changed.CreatedBy = "ann" // CreatedBy stays
 		if err != nil || !same(set, changed) {
 			t.Errorf("set %+v, %v, want %+v", set, err, changed)
 		}

@@ -16,7 +16,7 @@ import (
 	"velocityd/tools/servicetest"
 )
 
-// portableBench is a bench on portable tables, with a DBA who keeps by statements what triggers
+// portableBench is a bench on portable tables, with a DBA that keeps by statements what triggers
 // keep on MySQL.
 type portableBench struct{ explainedBench }
 

@@ -43,7 +43,7 @@ func readyWays(t *testing.T, p *Probe) map[string]error {
 }
 
 // TestProveFindsAStackThatIsTooSmall has a server on which MySQL decides checks and records no outcome.
-// MariaDB needs less, whatever the way: its least stack for one is that for all.
+// MariaDB needs less on each way: its least stack for one is that for all.
 func TestProveFindsAStackThatIsTooSmall(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -44,7 +44,7 @@ func ready(p *Probe) error {
 	return p.Ready(ctx)
 }
 
-// wantUnready wants a reason that says a text, and that names nobody.
+// wantUnready wants a reason that says a text, and that names no account.
 func wantUnready(t *testing.T, state string, err error, want string) {
 	t.Helper()
 	var unready *UnreadyError
@@ -199,7 +199,7 @@ func TestProveLeavesNothing(t *testing.T) {
 	})
 }
 
-// A person who looks at rows with locks holds up what is written beside them, and no check of other zones.
+// A session that reads rows with locks holds up what is written beside them, and no check of other zones.
 func TestLockedRowsMakeNoInstanceUnready(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -171,7 +171,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 			conn := sqlSession(t, d)
 			before := counter(t, conn, "SHOW SESSION STATUS LIKE 'Handler_read%'")
 			enginetest.Exec(t, conn, statement)
-			// Zones, locks, procedures and intermediate results, whatever the history.
+			// Zones, locks, procedures and intermediate results, with any history.
 			if read := counter(t, conn, "SHOW SESSION STATUS LIKE 'Handler_read%'") - before; read > 150 {
 				t.Errorf("%s: read %d entries of a history of %d", statement, read, 2*flood)
 			}

@@ -332,7 +332,7 @@ func TestInterruptedErasureResumesWithItsPseudonym(t *testing.T) {
 		if err == nil || len(first) == 0 {
 			t.Fatalf("it went on to the end: %+v, %v", first, err)
 		}
-		w.check(t, "", at(logins, "alice")) // who comes back meanwhile is not erased with the others
+		w.check(t, "", at(logins, "alice")) // txns of a person that comes back meanwhile are not erased with the others
 		rest := w.erase(t, "alice")
 		if rest[first[0].ZoneID] != first[0].Pseudonym {
 			t.Errorf("pseudonyms %v, want %+v", rest, first[0])

@@ -119,7 +119,7 @@ func (w *twin) atClock(packet string) string {
 	return strings.ReplaceAll(packet, clock, "CAST('"+w.now.Format(session.InstantFormat)+"' AS DATETIME(6))")
 }
 
-// statements is a dba who edits by the store's own statements.
+// statements is a dba that edits by the store's own statements.
 type statements struct{ *Store }
 
 func (s statements) SetZone(tb testing.TB, zone service.Zone) {

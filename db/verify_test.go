@@ -55,7 +55,7 @@ func agePast(t *testing.T, d *enginetest.Database) {
 	enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 20 MINUTE")
 }
 
-// TestEachBadRowIsFound records attempts as callers do, and then lets somebody with SQL change or remove one row: each
+// TestEachBadRowIsFound records attempts as callers do, and then has SQL change or remove one row: each
 // kind of change is found, and nothing is found before.
 func TestEachBadRowIsFound(t *testing.T) {
 	t.Parallel()

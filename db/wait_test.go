@@ -248,7 +248,7 @@ func TestDegradableCheckLeavesSlowConnectionToNext(t *testing.T) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))
 		dsn, g := enginetest.BehindBarrier(t, d)
 		store := connect(t, &enginetest.Database{DSN: dsn}, session.Options{MaxConns: 2}) // one of them decides checks
-		// Nobody answers, so that this ends by patience alone, on any machine.
+		// No server answers, so that this ends by patience alone, on any machine.
 		decision, err := ask(t.Context(), hurry(store, time.Millisecond), check(user("alice")))
 		if err != nil || !decision.Degraded {
 			t.Errorf("got %+v, %v, want an answer without the database", decision, err)
@@ -256,7 +256,7 @@ func TestDegradableCheckLeavesSlowConnectionToNext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err := ask(ctx, store, check(user("alice"))); !errors.Is(err, service.ErrBusy) || ctx.Err() == nil {
-			t.Errorf("a caller who must wait did not: %v", err)
+			t.Errorf("a caller that must wait did not: %v", err)
 		}
 		close(g.Opened)
 		decision, err = ask(t.Context(), store, check(user("alice")))

@@ -63,7 +63,7 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 		} {
 			enginetest.Exec(t, conn, step.statement)
 			if strings.HasPrefix(step.statement, "DELETE FROM zone_master") && !strings.Contains(step.statement, "WHERE") {
-				continue // in a transaction: nobody else sees it
+				continue // in a transaction: no other session sees it
 			}
 			if got := strings.Join(audited(t, d), "; "); got != step.want {
 				t.Errorf("step %d, %s: audited %q, want %q", i, step.statement, got, step.want)
@@ -99,7 +99,7 @@ func TestAuditTellsTheWholeState(t *testing.T) {
 		if len(got) != 1 || got[0] != `d=q"é` {
 			t.Errorf("the description became %q", got)
 		}
-		// The session's account, whoever defined the triggers.
+		// The session's account, with any definer of the triggers.
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE changed_by <> SESSION_USER() OR changed_by NOT LIKE '%@%' "+
 			"OR changed_at NOT BETWEEN UTC_TIMESTAMP() - INTERVAL 1 HOUR AND UTC_TIMESTAMP(6)"); n != 0 {
 			t.Errorf("%d rows were changed by somebody else or at another time", n)

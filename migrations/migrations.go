@@ -259,7 +259,7 @@ func openWith(dsn string, settings map[string]string) (db *sql.DB, name string, 
 		}
 		cfg.Params = settings
 		cfg.ParseTime = true
-		cfg.MultiStatements = false // one statement a file, whatever the dsn says
+		cfg.MultiStatements = false // one statement a file, even if the dsn says otherwise
 		if cfg.Timeout == 0 {
 			cfg.Timeout = 5 * time.Second
 		}

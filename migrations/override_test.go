@@ -356,7 +356,7 @@ func TestTheLastOverrideGoesWhileAnotherComes(t *testing.T) {
 			enginetest.Exec(t, goes, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
 			enginetest.Exec(t, comes, "START TRANSACTION")
 			enginetest.Exec(t, comes, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '10.0.0.0/8', 'deny')")
-			// Waits for nobody.
+			// Does not wait.
 			enginetest.Exec(t, goes, "DELETE FROM zone_override WHERE zone_id = 1 AND bucket_key = '10.1.1.1'")
 			enginetest.Exec(t, comes, "COMMIT")
 			if n := d.Count(

@@ -136,7 +136,7 @@ func retired() (list []Routine) {
 	return list
 }
 
-// is says that both are the same routine, whatever their texts.
+// is says that both are the same routine, even with different texts.
 func (r Routine) is(other Routine) bool { return r.Kind == other.Kind && r.Name == other.Name }
 
 // query hands each row of a result to scan.

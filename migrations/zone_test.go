@@ -142,7 +142,7 @@ const kept = "SELECT id, revision, key_rule, overridden, narrowed_at > UTC_TIMES
 func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *enginetest.Database) {
-		// Whatever zone the writer's session is in, narrowed_at is UTC.
+		// narrowed_at is UTC in each time zone of the writer's session.
 		conn := session(t, d, "")
 		enginetest.Exec(t, conn, "SET SESSION time_zone = '+13:00'")
 		const old = "'2001-01-01'"

@@ -71,7 +71,7 @@ func by(do func(ctx context.Context, on *sqlx.Conn, b *bounds, position string) 
 }
 
 // EventTasks returns the tasks that make events within seconds. That of ended lockouts is a task of retention, too, for
-// those who run retention beside the service.
+// operators that run retention beside the service.
 func EventTasks() []Task {
 	task := endedLockouts(0).task()
 	task.IsWanted = lockoutsEnd

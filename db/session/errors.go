@@ -193,8 +193,8 @@ func FaultOf(err error) Fault {
 		// read-only and refused.
 		return Fault{Kind: service.ErrAway, Tries: 3}
 	}
-	// The connection or the deadline went, or the answer is none: whatever was
-	// asked may have been done.
+	// The connection or the deadline went, or the answer is none: the
+	// statement may have taken effect.
 	return Fault{Kind: service.ErrUndecided, Tries: 1}
 }
 
@@ -235,7 +235,7 @@ func IsLost(err error) bool {
 }
 
 // LookupError classifies an error of connecting or of a statement that changes
-// nothing: whatever was lost on the way, it can be asked again. Pass the raw error,
+// nothing, and so can be asked again after any loss on the way. Pass the raw error,
 // and not one that went through FaultOf.
 func LookupError(err error) error {
 	if err == nil {

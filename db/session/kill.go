@@ -220,8 +220,8 @@ func (s *endedSession) kill(ctx context.Context, conn *Conn) error {
 }
 
 // at calls do with a connection to the server of another one. If the DSN names several addresses, or a
-// name leads to several servers, a connection may lead to another server, where an id is somebody
-// else's: then the next one is tried.
+// name leads to several servers, a connection may lead to another server, where the id belongs to
+// another session: then the next one is tried.
 func (k *Killer) at(ctx context.Context, other *Conn, do func(context.Context, *Conn) error) error {
 	for range killTries {
 		conn, err := k.pool.Conn(ctx)

@@ -61,7 +61,7 @@ func awaitEnd(t *testing.T, k *Killer, conn *Conn) {
 }
 
 // TestSessionIsEndedOnItsOwnServer has two servers, whose sessions have the same ids. One
-// is killed then, after which nobody can tell whether a session of it is still there.
+// is killed then, after which it is unknown whether a session of it is still there.
 func TestSessionIsEndedOnItsOwnServer(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -112,6 +112,6 @@ func TestChecksUseOldMapWhileTopologyIsAway(t *testing.T) {
 		runtime.Gosched()
 	}
 	if err := shards.Refresh(t.Context(), nil, lost); err != nil || len(asked) > 0 || shards.Current.Load() != m {
-		t.Errorf("after it was asked in vain: %v, asked again %d times; want a pause, and the old map", err, len(asked))
+		t.Errorf("after no answer: %v, asked again %d times; want a pause, and the old map", err, len(asked))
 	}
 }

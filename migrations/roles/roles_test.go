@@ -44,7 +44,7 @@ func isRefused(err error) bool {
 	return errors.As(err, &engine) && slices.Contains([]uint16{1044, 1142, 1143, 1227, 1370}, engine.Number)
 }
 
-// writes are statements that change what nobody but the owner and the procedures may change.
+// writes are statements that change rows that only the owner and the procedures may change.
 func writes() []string {
 	return []string{
 		"UPDATE zone_txn SET blocked = 1", "DELETE FROM zone_txn", "TRUNCATE zone_txn",

@@ -51,7 +51,7 @@ func TestPodsHaveNoRights(t *testing.T) {
 	})
 }
 
-// TestEachMountHasItsVolume finds volumes that nobody mounts as well, and files of secrets that everybody could read.
+// TestEachMountHasItsVolume finds also volumes without a mount, and files of secrets that each user could read.
 func TestEachMountHasItsVolume(t *testing.T) {
 	t.Parallel()
 	eachExample(t, func(t *testing.T, o objects) {

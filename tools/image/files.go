@@ -12,7 +12,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// user is the number of the one user in the image, and of his group. Images without a shell have used 65532 for a user
+// user is the number of the one user in the image, and of its group. Images without a shell have used 65532 for a user
 // without rights since Google's distroless; Kubernetes wants a number to prove that it is not root.
 const user = 65532
 

@@ -1,5 +1,5 @@
 // Package auth stands for Traefik's fork of the module of this name, which some proxies do not serve. Traefik's
-// basicAuth and digestAuth need it, and ForwardAuth does not: nobody is let in here.
+// basicAuth and digestAuth need it, and ForwardAuth does not: no user is let in here.
 package auth
 
 import "net/http"
@@ -21,7 +21,7 @@ func CheckSecret(_, _ string) bool { return false }
 // DigestAuth is what digestAuth is made of.
 type DigestAuth struct{}
 
-// NewDigestAuthenticator returns one that knows nobody.
+// NewDigestAuthenticator returns one that knows no user.
 func NewDigestAuthenticator(string, func(user, realm string) string) *DigestAuth {
 	return new(DigestAuth)
 }
@@ -29,7 +29,7 @@ func NewDigestAuthenticator(string, func(user, realm string) string) *DigestAuth
 // DigestAuthParams reads nothing.
 func DigestAuthParams(string) map[string]string { return nil }
 
-// CheckAuth knows nobody.
+// CheckAuth knows no user.
 func (*DigestAuth) CheckAuth(*http.Request) (user string, info *string) { return "", nil }
 
 // RequireAuth refuses a request.
