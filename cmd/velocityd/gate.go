@@ -159,9 +159,9 @@ type gateTryCmd struct {
 
 func (gateTryCmd) Help() string {
 	return `Prints the buckets and the attempt id that the gate takes from a request, with the keys as they stand there:
-a service brings them into the form of their zones. It then says with which statuses the gate answers. It asks
-no service,
-and nothing is counted. A request that the gate refuses ends with exit code 1 and the text that the gateway is told.
+a service brings them into the form of their zones. It then says with which statuses the gate answers. It asks no
+service, and nothing is counted. A request that the gate refuses ends with exit code 1 and the text that the gateway
+is told.
 
 Example:
 

@@ -213,9 +213,8 @@ type exportCmd struct {
 
 func (exportCmd) Help() string {
 	return `It holds a thousand txns in memory, however many there are, and ends five seconds before now. zone_audit
-records the author and the txns of an export. If the exit code is not 0, the output is not whole. Where standard
-error is a
-terminal, it shows how far the export is.`
+records the author and the txns of an export. If the exit code is not 0, the output is not whole. Where standard error
+is a terminal, it shows how far the export is.`
 }
 
 // Run writes all txns.
