@@ -23,7 +23,7 @@ const MostAudited = 20_000
 // auditPage is how many rows are read at once.
 const auditPage = 1000
 
-// Unaudited is a zone or an override that zone_audit does not show as it is: a person has
+// Unaudited is a zone or an override that zone_audit does not show as it is: it was
 // changed, made or deleted it where no trigger records that.
 type Unaudited struct {
 	ZoneID     int64
