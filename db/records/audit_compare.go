@@ -24,7 +24,7 @@ const MostAudited = 20_000
 const auditPage = 1000
 
 // Unaudited is a zone or an override that zone_audit does not show as it is: it was
-// changed, made or deleted it where no trigger records that.
+// changed, made or deleted where no trigger records that.
 type Unaudited struct {
 	ZoneID     int64
 	OverrideID uint64 // 0: the zone itself
