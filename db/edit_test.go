@@ -20,7 +20,7 @@ import (
 )
 
 // editor is one of two databases with the same edits, in the zones
-// firstEdited to lastEdited. There may be others, which other tests edit.
+// firstEdited to lastEdited. There may be others, which are edited elsewhere.
 type editor struct {
 	*sql.DB
 	store   *Store

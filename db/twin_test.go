@@ -239,7 +239,7 @@ func newTwins(t *testing.T, engine *enginetest.Engine) []*twin {
 	t.Helper()
 	return slices.Clip([]*twin{
 		newTwin(t, engine, true, func(s *Store) []service.CheckStore {
-			// By SQL, too: after each release, the next batch of the service must know of it.
+			// By SQL, too: the next batch of the service must know of each check, from any caller.
 			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.lookUps.Conns.DB, several: true}}
 		}),
 		newTwin(t, engine, false, func(s *Store) []service.CheckStore {
