@@ -1,8 +1,7 @@
-package docs
+package docs_test
 
 import (
 	"maps"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -59,11 +58,7 @@ func reach(imports map[string][]string, from string, seen map[string]bool) map[s
 func TestPagesDrawTheRealRooms(t *testing.T) {
 	t.Parallel()
 	imports := roomImports(t)
-	page, err := os.ReadFile("architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n## Rooms\n")
+	_, section, _ := strings.Cut(readPage(t, "docs/architecture.md"), "\n## Rooms\n")
 	var drawn, real []string
 	for _, arrow := range regexp.MustCompile(`(?m)^  (\w+) --> (\w+)$`).FindAllStringSubmatch(section, -1) {
 		drawn = append(drawn, arrow[1]+" --> "+arrow[2])
@@ -88,11 +83,7 @@ func TestPagesDrawTheRealRooms(t *testing.T) {
 
 func TestPagesListTheImportsOfRooms(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(page), "\n| room | owns | imports |\n")
+	_, section, _ := strings.Cut(readPage(t, "docs/architecture.md"), "\n| room | owns | imports |\n")
 	section, _, _ = strings.Cut(section, "\n\n")
 	names := regexp.MustCompile("`(\\w+)`")
 	told := map[string][]string{}
