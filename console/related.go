@@ -40,12 +40,13 @@ func (b relatedKeys) Rest() []relatedKey { return b.All[len(b.Shown()):] }
 // zones keep it in.
 func relatedKeysOf(checks []service.RecordedCheck, own map[service.Bucket]bool, hasMore bool) relatedKeys {
 	found := relatedKeys{HasMore: hasMore}
-	places, isSeen := map[service.Bucket]int{}, map[uint64]bool{}
+	places, isSeen := map[service.Bucket]int{}, map[service.CheckKey]bool{}
 	for _, check := range checks {
-		if check.CheckID != 0 && isSeen[check.CheckID] {
+		of := check.Txns[0].Check()
+		if isSeen[of] {
 			continue // the key has a txn of it in another zone, too
 		}
-		isSeen[check.CheckID] = true
+		isSeen[of] = true
 		found.Checks++
 		isCounted := map[service.Bucket]bool{}
 		for _, t := range check.Txns {

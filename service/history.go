@@ -72,11 +72,10 @@ func (q *HistoryQuery) Page(walk iter.Seq2[Txn, error]) (HistoryPage, error) {
 
 // PageOfChecks is Page with the txns of Limit checks.
 func (q *HistoryQuery) PageOfChecks(walk iter.Seq2[Txn, error]) (HistoryPage, error) {
-	known := map[checkOf]bool{}
+	known := map[CheckKey]bool{}
 	return q.page(walk, func(t Txn) bool {
-		of := checkOf{t.CheckID, t.CreatedAt.UnixMicro()}
-		isNew := t.CheckID == 0 || !known[of]
-		known[of] = true
+		isNew := !known[t.Check()]
+		known[t.Check()] = true
 		return isNew
 	})
 }

@@ -71,17 +71,17 @@ type CheckPage struct {
 	ScannedUntil Instant `json:"scanned_until,omitzero"`
 }
 
-// CheckPage returns the checks of the txns of a page, in their order. others has the further txns of these checks. A
-// check that a page before has shown, by another txn that passes the filters, is left out: so no check is on two pages.
-func (q *HistoryQuery) CheckPage(page HistoryPage, others []Txn) CheckPage {
+// CheckPage returns the checks of the txns of a page, in their order. all has the txns of these checks, also those of
+// the page or not. A check that a page before has shown, by another txn that passes the filters, is left out: so no
+// check is on two pages.
+func (q *HistoryQuery) CheckPage(page HistoryPage, all []Txn) CheckPage {
 	checks := CheckPage{Checks: []RecordedCheck{}, Next: page.Next, ScannedUntil: page.ScannedUntil}
-	places, isShown := map[checkOf]int{}, map[int]bool{}
-	for _, t := range slices.Concat(page.Txns, others) {
-		of := checkOf{t.CheckID, t.CreatedAt.UnixMicro()}
-		place, isKnown := places[of]
-		if !isKnown || t.CheckID == 0 {
+	places, isShown := map[CheckKey]int{}, map[int]bool{}
+	for _, t := range slices.Concat(page.Txns, all) {
+		place, isKnown := places[t.Check()]
+		if !isKnown {
 			place = len(checks.Checks)
-			places[of], checks.Checks = place, append(checks.Checks, RecordedCheck{})
+			places[t.Check()], checks.Checks = place, append(checks.Checks, RecordedCheck{})
 		}
 		c := &checks.Checks[place]
 		c.Txns = append(c.Txns, t)
@@ -94,15 +94,10 @@ func (q *HistoryQuery) CheckPage(page HistoryPage, others []Txn) CheckPage {
 		slices.SortFunc(c.Txns, func(x, y Txn) int {
 			return cmp.Or(cmp.Compare(x.Bucket.ZoneID, y.Bucket.ZoneID), cmp.Compare(x.ID, y.ID))
 		})
+		c.Txns = slices.CompactFunc(c.Txns, func(x, y Txn) bool { return x.ID == y.ID })
 		checks.Checks[i] = c.summed(false)
 	}
 	return checks
-}
-
-// checkOf names one check. Its txns share both.
-type checkOf struct {
-	id uint64
-	at int64 // microseconds
 }
 
 // CheckHistory reads recorded checks page by page.

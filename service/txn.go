@@ -56,3 +56,17 @@ type Txn struct {
 	// bucket.
 	CheckID uint64 `json:"check_id,string,omitzero"`
 }
+
+// CheckKey names one check: its txns share both members.
+type CheckKey struct {
+	ID uint64 // the CheckID, or the txn's own id if the check had one bucket
+	At int64  // microseconds since 1970, negated if the check had one bucket
+}
+
+// Check returns the name of the check that the txn belongs to.
+func (t Txn) Check() CheckKey {
+	if t.CheckID == 0 {
+		return CheckKey{ID: t.ID, At: -t.CreatedAt.UnixMicro()}
+	}
+	return CheckKey{ID: t.CheckID, At: t.CreatedAt.UnixMicro()}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/session"
+	"velocityd/service"
 )
 
 // TxnZones returns, for each of these txns that exists, the zones of all txns of its
@@ -26,14 +27,6 @@ func (r *Reader) TxnZones(ctx context.Context, ids []uint64) (map[uint64][]int64
 	}
 	return zones, nil
 }
-
-// checkKey names one check. Its txns share both.
-type checkKey struct {
-	id uint64
-	at int64 // microseconds
-}
-
-func (r Row) check() checkKey { return checkKey{id: r.CheckID, at: r.CreatedAt.UnixMicro()} }
 
 // TxnsOfChecks returns, for each of these txns that exists, all txns of its check. If two txns
 // have one id, those of both checks are returned for it. The error wraps service.ErrBusy if the
@@ -54,7 +47,7 @@ func (r *Reader) TxnsOfChecks(ctx context.Context, ids []uint64) (map[uint64][]R
 		if t.CheckID == 0 {
 			checks[t.ID] = append(checks[t.ID], t)
 		} else {
-			checks[t.ID] = append(checks[t.ID], of[t.check()]...)
+			checks[t.ID] = append(checks[t.ID], of[t.Check()]...)
 		}
 	}
 	return checks, nil
@@ -63,13 +56,13 @@ func (r *Reader) TxnsOfChecks(ctx context.Context, ids []uint64) (map[uint64][]R
 // siblings returns all txns of the checks of several buckets to which txns belong. The search widens from one txn of
 // each check until it has found all of the check, and ends 65,536 ids away, in case some were deleted, as that of the
 // procedure txns_of_check does.
-func (r *Reader) siblings(ctx context.Context, txns []Row) (map[checkKey][]Row, error) {
-	of := map[checkKey][]Row{}
+func (r *Reader) siblings(ctx context.Context, txns []Row) (map[service.CheckKey][]Row, error) {
+	of := map[service.CheckKey][]Row{}
 	for some := range slices.Chunk(txns, idsAtOnce) {
-		lacking := map[checkKey]uint64{}
+		lacking := map[service.CheckKey]uint64{}
 		for _, t := range some {
-			if t.CheckID != 0 && of[t.check()] == nil {
-				lacking[t.check()] = t.ID
+			if t.CheckID != 0 && of[t.Check()] == nil {
+				lacking[t.Check()] = t.ID
 			}
 		}
 		for span := uint64(16); span <= 1<<16 && len(lacking) > 0; span *= 16 {
@@ -81,24 +74,26 @@ func (r *Reader) siblings(ctx context.Context, txns []Row) (map[checkKey][]Row, 
 				delete(of, key) // not all of them
 			}
 			for _, t := range found {
-				of[t.check()] = append(of[t.check()], t)
+				of[t.Check()] = append(of[t.Check()], t)
 			}
 			maps.DeleteFunc(
-				lacking, func(key checkKey, _ uint64) bool { return len(of[key]) > 0 && len(of[key]) >= of[key][0].Buckets })
+				lacking, func(key service.CheckKey, _ uint64) bool {
+					return len(of[key]) > 0 && len(of[key]) >= of[key][0].Buckets
+				})
 		}
 	}
 	return of, nil
 }
 
 // near returns the txns of checks whose ids are up to span from the id of one of their txns.
-func (r *Reader) near(ctx context.Context, checks map[checkKey]uint64, span uint64) ([]Row, error) {
+func (r *Reader) near(ctx context.Context, checks map[service.CheckKey]uint64, span uint64) ([]Row, error) {
 	p := new(session.Packet).SQL("SELECT " + Columns + " FROM zone_txn")
 	or := " WHERE "
 	for key, id := range checks {
 		p.SQL(or + "id BETWEEN ").Uint(id - min(id, span))
 		or = " OR "
 		p.SQL(" AND ").Uint(id + min(math.MaxUint64-id, span))
-		p.SQL(" AND created_at = ").Instant(time.UnixMicro(key.at)).SQL(" AND check_id = ").Uint(key.id)
+		p.SQL(" AND created_at = ").Instant(time.UnixMicro(key.At)).SQL(" AND check_id = ").Uint(key.ID)
 	}
 	return r.rows(ctx, p)
 }

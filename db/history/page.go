@@ -1,7 +1,6 @@
 package history
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -53,31 +52,21 @@ func (r *Reader) Checks(ctx context.Context, q service.HistoryQuery) (service.Ch
 	if err != nil {
 		return service.CheckPage{}, err
 	}
-	others, err := r.others(ctx, page.Txns)
-	return q.CheckPage(page, others), err
-}
-
-// others returns the further txns of the checks of some.
-func (r *Reader) others(ctx context.Context, txns []service.Txn) (others []service.Txn, err error) {
-	isKnown := make(map[uint64]bool, len(txns))
-	shared := make([]Row, 0, len(txns))
-	for _, t := range txns {
-		isKnown[t.ID] = true
-		shared = append(shared, Row{Txn: t})
+	rows := make([]Row, 0, len(page.Txns))
+	for _, t := range page.Txns {
+		rows = append(rows, Row{Txn: t})
 	}
-	checks, err := r.siblings(ctx, shared)
+	checks, err := r.siblings(ctx, rows)
 	if err != nil {
-		return nil, fmt.Errorf("read the checks of a page: %w", err)
+		return service.CheckPage{}, fmt.Errorf("read the checks of a page: %w", err)
 	}
+	var all []service.Txn
 	for _, check := range checks {
 		for _, t := range check {
-			if !isKnown[t.ID] {
-				others = append(others, t.Txn)
-			}
+			all = append(all, t.Txn)
 		}
 	}
-	slices.SortFunc(others, func(x, y service.Txn) int { return cmp.Compare(x.ID, y.ID) })
-	return others, nil
+	return q.CheckPage(page, all), nil
 }
 
 // over returns the txns of a query's index behind its cursor.

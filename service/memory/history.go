@@ -28,19 +28,13 @@ func (m *Store) Checks(_ context.Context, query service.HistoryQuery) (service.C
 	if err != nil {
 		return service.CheckPage{}, err
 	}
-	var others []service.Txn
-	isShown := map[uint64]bool{}
+	var all []service.Txn
 	for _, t := range page.Txns {
-		isShown[t.ID] = true
-	}
-	for _, t := range page.Txns {
-		for _, other := range m.txns[m.txns[t.ID-1].first:m.txns[t.ID-1].end] {
-			if !isShown[other.ID] {
-				isShown[other.ID], others = true, append(others, other.Txn)
-			}
+		for _, of := range m.txns[m.txns[t.ID-1].first:m.txns[t.ID-1].end] {
+			all = append(all, of.Txn)
 		}
 	}
-	return query.CheckPage(page, others), nil
+	return query.CheckPage(page, all), nil
 }
 
 // walk yields the txns behind the cursor of a query.

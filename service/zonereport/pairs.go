@@ -14,7 +14,7 @@ type pairing struct {
 	keys  [2]names // of users and of addresses
 	// open and former are checks of which txns were seen. The txns of one check are near each other, so former checks are
 	// forgotten when there are many newer ones.
-	open, former map[checkOf]*pair
+	open, former map[service.CheckKey]*pair
 	pairs        []pair
 }
 
@@ -26,12 +26,6 @@ const (
 
 // checksKept is how many checks a generation of checks has whose other txn may still come.
 const checksKept = 1 << 16
-
-// checkOf names one check. Its txns share both.
-type checkOf struct {
-	id uint64
-	at int64 // microseconds
-}
 
 // pair is one attempt by a user from an address. Its keys are numbers of names, and 0 while they are not known.
 type pair struct {
@@ -60,7 +54,7 @@ func (n *names) number(key string) uint32 {
 
 func newPairing(query Query) pairing {
 	return pairing{
-		query: query, open: map[checkOf]*pair{},
+		query: query, open: map[service.CheckKey]*pair{},
 		keys: [2]names{{numbers: map[string]uint32{}}, {numbers: map[string]uint32{}}},
 	}
 }
@@ -79,7 +73,7 @@ func (p *pairing) add(txn service.Txn) {
 	if place < 0 {
 		return
 	}
-	found := p.find(checkOf{id: txn.CheckID, at: txn.CreatedAt.UnixMicro()})
+	found := p.find(txn.Check())
 	if found.keys[place] != 0 {
 		return
 	}
@@ -92,7 +86,7 @@ func (p *pairing) add(txn service.Txn) {
 }
 
 // find returns the pair of a check.
-func (p *pairing) find(check checkOf) *pair {
+func (p *pairing) find(check service.CheckKey) *pair {
 	if found := p.open[check]; found != nil {
 		return found
 	}
@@ -100,9 +94,9 @@ func (p *pairing) find(check checkOf) *pair {
 		return found
 	}
 	if len(p.open) == checksKept {
-		p.open, p.former = map[checkOf]*pair{}, p.open
+		p.open, p.former = map[service.CheckKey]*pair{}, p.open
 	}
-	found := &pair{at: check.at}
+	found := &pair{at: check.At}
 	p.open[check] = found
 	return found
 }
