@@ -23,27 +23,23 @@ var _ service.HistoryStore = (*Client)(nil)
 // History implements service.HistoryStore. Keys may be in any spelling that the zone accepts. A token that is bound to
 // zones gets the txns of these zones alone.
 func (c *Client) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
-	r := request{action: "read the history", method: http.MethodGet}
-	if err := query.Validate(); err != nil {
-		return service.HistoryPage{}, fmt.Errorf("%s: %w", r.action, err)
-	}
-	values := HistoryValues(query)
-	values.Set("limit", strconv.Itoa(query.Limit))
-	r.path = pathTxns + "?" + values.Encode()
-	return ask[service.HistoryPage](ctx, c, r)
+	return askPage[service.HistoryPage](ctx, c, "read the history", pathTxns, query)
 }
 
 // Checks implements service.CheckHistory. Keys may be in any spelling that the zone accepts. A token that is bound to
 // zones gets the checks of these zones, without their txns in other zones.
 func (c *Client) Checks(ctx context.Context, query service.HistoryQuery) (service.CheckPage, error) {
-	r := request{action: "read the checks", method: http.MethodGet}
+	return askPage[service.CheckPage](ctx, c, "read the checks", pathChecks, query)
+}
+
+// askPage asks for a page of the answers to a query.
+func askPage[T any](ctx context.Context, c *Client, action, path string, query service.HistoryQuery) (page T, err error) {
 	if err := query.Validate(); err != nil {
-		return service.CheckPage{}, fmt.Errorf("%s: %w", r.action, err)
+		return page, fmt.Errorf("%s: %w", action, err)
 	}
 	values := HistoryValues(query)
 	values.Set("limit", strconv.Itoa(query.Limit))
-	r.path = pathChecks + "?" + values.Encode()
-	return ask[service.CheckPage](ctx, c, r)
+	return ask[T](ctx, c, request{action: action, method: http.MethodGet, path: path + "?" + values.Encode()})
 }
 
 // filtersOf returns the parameters that choose among txns.
