@@ -13,12 +13,8 @@ import (
 )
 
 type checksCmd struct {
-	Filter           `embed:""`
-	Interval         `embed:""`
-	Order            service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
-	Limit            int                  `env:"-" default:"100" help:"How many at most."`
-	From             uint64               `env:"-" placeholder:"ID" help:"Go on behind this txn, as the line after a list says."`
-	JSON             bool                 `name:"json" env:"VELOCITY_JSON" help:"Print each check as the HTTP interface gives it."`
+	pageFlags        `embed:""`
+	JSON             bool `name:"json" env:"VELOCITY_JSON" help:"Print each check as the HTTP interface gives it."`
 	ask.LocatedFlags `embed:""`
 }
 
@@ -36,12 +32,9 @@ const checkRow = "%-27s  %-24s  %-8s  %s\n"
 
 // Run lists the checks.
 func (c *checksCmd) Run(ctx context.Context, p *shell.Process) error {
-	query, err := checkedQuery(c.Filter, c.Interval, c.Order)
+	query, err := c.first()
 	if err != nil {
 		return err
-	}
-	if c.Limit < 1 {
-		return shell.Usagef("--limit must be 1 or more; it is %d", c.Limit)
 	}
 	store, err := c.Open(ctx)
 	if err != nil {
@@ -51,7 +44,6 @@ func (c *checksCmd) Run(ctx context.Context, p *shell.Process) error {
 	if !c.JSON {
 		fmt.Fprintf(p.Stdout, checkRow, "time (UTC)", "decision", "outcome", "keys")
 	}
-	query.Cursor = c.From
 	for left := c.Limit; left > 0; {
 		query.Limit = min(left, service.MaxHistoryPage)
 		page, err := store.Client.Checks(ctx, query)
@@ -68,7 +60,7 @@ func (c *checksCmd) Run(ctx context.Context, p *shell.Process) error {
 			return nil
 		}
 	}
-	fmt.Fprintf(p.Stderr, "There may be more: go on by --from %d\n", query.Cursor)
+	sayMore(p, query.Cursor)
 	return nil
 }
 

@@ -60,12 +60,32 @@ func checkedQuery(filter Filter, interval Interval, order service.HistoryOrder) 
 	return query, nil
 }
 
+// pageFlags choose the part of a list that is shown.
+type pageFlags struct {
+	Filter   `embed:""`
+	Interval `embed:""`
+	Order    service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
+	Limit    int                  `env:"-" default:"100" help:"How many at most."`
+	From     uint64               `env:"-" placeholder:"ID" help:"Go on behind this txn, as the line after a list says."`
+}
+
+// first returns the query of the first page, or a shell.UsageError.
+func (f pageFlags) first() (service.HistoryQuery, error) {
+	query, err := checkedQuery(f.Filter, f.Interval, f.Order)
+	if err == nil && f.Limit < 1 {
+		err = shell.Usagef("--limit must be 1 or more; it is %d", f.Limit)
+	}
+	query.Cursor, query.Limit = f.From, min(f.Limit, service.MaxHistoryPage)
+	return query, err
+}
+
+// sayMore says on standard error how a list goes on behind a txn.
+func sayMore(p *shell.Process, id uint64) {
+	fmt.Fprintf(p.Stderr, "There may be more: go on by --from %d\n", id)
+}
+
 type listCmd struct {
-	Filter           `embed:""`
-	Interval         `embed:""`
-	Order            service.HistoryOrder `env:"-" enum:"desc,asc" default:"desc" help:"desc, the newest first, or asc."`
-	Limit            int                  `env:"-" default:"100" help:"How many at most."`
-	From             uint64               `env:"-" placeholder:"ID" help:"Go on behind this txn, as the line after a list says."`
+	pageFlags        `embed:""`
 	outputFlag       `embed:""`
 	ask.LocatedFlags `embed:""`
 }
@@ -77,19 +97,15 @@ because attempts are committed a little after their instant.`
 
 // Run lists the txns.
 func (c *listCmd) Run(ctx context.Context, p *shell.Process) error {
-	query, err := checkedQuery(c.Filter, c.Interval, c.Order)
+	query, err := c.first()
 	if err != nil {
 		return err
-	}
-	if c.Limit < 1 {
-		return shell.Usagef("--limit must be 1 or more; it is %d", c.Limit)
 	}
 	store, err := c.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	query.Cursor, query.Limit = c.From, min(c.Limit, service.MaxHistoryPage)
 	out, left := c.writer(p, store), c.Limit
 	if err := out.Begin(); err != nil {
 		return err
@@ -105,7 +121,7 @@ func (c *listCmd) Run(ctx context.Context, p *shell.Process) error {
 			query.Cursor = t.ID
 		}
 		if left -= len(page.Txns); left <= 0 && (page.Next != 0 || left < 0) {
-			fmt.Fprintf(p.Stderr, "There may be more: go on by --from %d\n", query.Cursor)
+			sayMore(p, query.Cursor)
 			return nil
 		}
 	}
