@@ -141,9 +141,8 @@ SELECT %d, CONCAT('%s', LPAD(n, 5, '0')) FROM %s numbers ORDER BY CRC32(n)`, k.Z
 // one, with the zone's limit. The other overrides are of buckets without checks.
 func (d *database) seedOverrides(ctx context.Context, n int) error {
 	z := zoneOf(zoneExcepted)
-	return d.session(ctx, unlogged, fmt.Sprintf(
-		"INSERT INTO zone_override (zone_id, bucket_key, action, rate, `window`, reason, created_by)\nSELECT %d, "+
-			"CONCAT('user-', LPAD(2 * n, GREATEST(5, LENGTH(2 * n)), '0')), 'limit', %d, %d, 'benchmark', 'benchmark' FROM "+
-			"%s numbers ORDER BY CRC32(n)",
+	return d.session(ctx, unlogged, fmt.Sprintf("INSERT INTO zone_override (zone_id, bucket_key, action, rate, "+
+		"`window`, reason, created_by)\nSELECT %d, CONCAT('user-', LPAD(2 * n, GREATEST(5, LENGTH(2 * n)), '0')), "+
+		"'limit', %d, %d, 'benchmark', 'benchmark' FROM %s numbers ORDER BY CRC32(n)",
 		z.id, z.rate, z.window, numbers(n)), logged)
 }

@@ -110,12 +110,12 @@ func (c *Client) question(ctx context.Context, r request) (*http.Request, error)
 		return nil, fmt.Errorf("%w: %s: %w", service.ErrInvalid, r.action, reason(err))
 	}
 	if !isHeaderValue(service.StatedReason(ctx)) {
-		return nil,
-			fmt.Errorf("%w: %s: the reason must be valid UTF-8 without control characters", service.ErrInvalid, r.action)
+		return nil, fmt.Errorf("%w: %s: the reason must be valid UTF-8 without control characters", service.ErrInvalid,
+			r.action)
 	}
 	if !isHeaderValue(r.principal) {
-		return nil,
-			fmt.Errorf("%w: %s: the principal must be valid UTF-8 without control characters", service.ErrInvalid, r.action)
+		return nil, fmt.Errorf("%w: %s: the principal must be valid UTF-8 without control characters", service.ErrInvalid,
+			r.action)
 	}
 	header := question.Header
 	header.Set("User-Agent", c.userAgent)

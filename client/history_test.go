@@ -50,8 +50,8 @@ func (p *past) attempt(t *testing.T, n int) {
 	t.Helper()
 	for range n {
 		p.made++
-		if _,
-			err := p.CheckAll(t.Context(), service.Call{Checks: []service.Check{one(fmt.Sprint("k", p.made))}}); err != nil {
+		if _, err := p.CheckAll(
+			t.Context(), service.Call{Checks: []service.Check{one(fmt.Sprint("k", p.made))}}); err != nil {
 			t.Fatal(err)
 		}
 	}

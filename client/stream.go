@@ -157,9 +157,8 @@ func (c *Client) stream(ctx context.Context, r request, lastEvent string) (io.Re
 		return nil, c.refused(r, response, text)
 	case mediaOf(response) != r.accept:
 		_ = body.Close()
-		return nil,
-			c.unreadable(
-				r, fmt.Sprintf("unexpected answer of type %q: is there a velocityd at this address?", mediaOf(response)))
+		return nil, c.unreadable(
+			r, fmt.Sprintf("unexpected answer of type %q: is there a velocityd at this address?", mediaOf(response)))
 	}
 	return body, nil
 }

@@ -18,8 +18,8 @@ import (
 // ask asks for attempts, one after the other.
 func (p *place) ask(t *testing.T, checks ...service.Check) []service.Decision {
 	t.Helper()
-	decisions,
-		err := service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}).CheckAll(t.Context(), checks)
+	decisions, err := service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}).CheckAll(
+		t.Context(), checks)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -110,8 +110,7 @@ func (k keyPage) related() relatedKeys {
 // drawn returns the attempts for the time line.
 func (k keyPage) drawn() (zones []chart.Zone) {
 	for _, z := range k.Zones {
-		zones = append(
-			zones, chart.Zone{Name: format.Plain(z.Name()), Txns: z.Txns, HasMore: z.HasMore, Locks: z.Locks})
+		zones = append(zones, chart.Zone{Name: format.Plain(z.Name()), Txns: z.Txns, HasMore: z.HasMore, Locks: z.Locks})
 	}
 	return zones
 }

@@ -176,20 +176,17 @@ func TestActionsFromKeyPageAreDoneAndAudited(t *testing.T) {
 		!strings.Contains(page, "The buckets are released") {
 		t.Errorf("release: %d, %s", status, page)
 	}
-	if _,
-		page := do("override", url.Values{
+	if _, page := do("override", url.Values{
 		"action": {"limit"}, "rate": {"7"}, "lasts": {"3600"},
 		"reason": {"T-2"},
 	}); !strings.Contains(page, "Limit 7<") {
 		t.Errorf("limit: %s", page)
 	}
-	if status,
-		_ := do(
+	if status, _ := do(
 		"override", url.Values{"action": {"allow"}, "lasts": {"never"}, "reason": {"T-3"}}); status != http.StatusConflict {
 		t.Errorf("a second override is answered with %d", status)
 	}
-	if _,
-		page := do("override", url.Values{
+	if _, page := do("override", url.Values{
 		"override": {"1"}, "action": {"deny"}, "lasts": {"until"},
 		"until": {"2190-01-01T00:00"}, "reason": {"T-3"},
 	}); !strings.Contains(page, "Always deny</span>") {

@@ -23,8 +23,8 @@ func TestTokensAreListedAndRevokedByTypedName(t *testing.T) {
 		"The token was revoked", "Revoked")
 	_, page = admin.get(t, "tokens")
 	lacks(t, page, "&lt;img")
-	if status,
-		_ := analyst.post(t, "tokens/1/revoke", url.Values{"typed": {"carol"}, "reason": {"r"}}); status == http.StatusOK {
+	if status, _ := analyst.post(t, "tokens/1/revoke",
+		url.Values{"typed": {"carol"}, "reason": {"r"}}); status == http.StatusOK {
 		t.Error("an analyst has revoked the administrator's token")
 	}
 }

@@ -32,8 +32,10 @@ func (v *visit) pathID(name string) (id uint64, ok bool) {
 func (v *visit) pathZone() (service.Zone, error) {
 	id, err := strconv.ParseInt(v.r.PathValue("zone"), 10, 32)
 	if err != nil || id < 1 {
-		return service.Zone{},
-			&api.Problem{Status: http.StatusNotFound, Detail: "The address names no zone. The page of zones lists all of them."}
+		return service.Zone{}, &api.Problem{
+			Status: http.StatusNotFound,
+			Detail: "The address names no zone. The page of zones lists all of them.",
+		}
 	}
 	zone, err := v.api.Zone(v.r.Context(), id)
 	return zone.WithDefaults(), err

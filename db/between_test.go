@@ -167,8 +167,8 @@ func TestCutConnectionInstantlyFreesBucketsAndTellsTruth(t *testing.T) {
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != step.txns {
 				t.Errorf("%s: %d txns, want %d", name, n, step.txns)
 			}
-			if decisions,
-				err = store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))}); err != nil ||
+			if decisions, err = store.CheckAll(
+				t.Context(), service.Call{Checks: check(user("alice"), user("bob"))}); err != nil ||
 				decisions[0].Blocked {
 				t.Errorf("%s, the next check: %+v, %v", name, decisions, err)
 			}

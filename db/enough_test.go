@@ -208,8 +208,8 @@ func TestRowHidingSessionIsCorrected(t *testing.T) {
 			anna, jürgen, zoë := user(fmt.Sprint("Æ'\\\"|%_", i)), user(fmt.Sprint("jürgen, ", i)), user(fmt.Sprint("zoë, ", i))
 			store := connect(t, account, session.Options{})
 			for range 5 {
-				if _,
-					err := store.CheckAll(t.Context(), service.Call{Checks: append(check(anna, jürgen), check(zoë)...)}); err != nil {
+				if _, err := store.CheckAll(
+					t.Context(), service.Call{Checks: append(check(anna, jürgen), check(zoë)...)}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}

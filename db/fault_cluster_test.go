@@ -273,9 +273,9 @@ func TestFaultShardsAreSplitUnderLoad(t *testing.T) {
 	}
 	reshard := func(args ...string) {
 		t.Helper()
-		if _,
-			err := c.Vtctldclient(ctx, append([]string{"Reshard", "--workflow=split", "--target-keyspace=" + vitess.Buckets},
-			args...)...); err != nil {
+		if _, err := c.Vtctldclient(
+			ctx, append([]string{"Reshard", "--workflow=split", "--target-keyspace=" + vitess.Buckets},
+				args...)...); err != nil {
 			t.Fatal(err)
 		}
 		l.await(t, "after reshard "+args[0])

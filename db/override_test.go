@@ -317,8 +317,8 @@ func TestOverrideComingAndGoingNeverSplitsCheck(t *testing.T) {
 			toggle = map[string]string{"deny": "allow", "allow": "deny"}[toggle]
 		})
 		for range 300 {
-			decisions,
-				err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), service.Bucket{ZoneID: 2, Key: "b"})})
+			decisions, err := store.CheckAll(
+				t.Context(), service.Call{Checks: check(user("a"), service.Bucket{ZoneID: 2, Key: "b"})})
 			if err != nil {
 				t.Error(err)
 				break

@@ -79,7 +79,10 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 				}
 			}
 		}
-		for table, most := range map[string]int{"zone_txn": 0, "zone_bucket_lock": 1, "zone_override": 0, "zone_audit": before} {
+		for table, most := range map[string]int{
+			"zone_txn": 0, "zone_bucket_lock": 1, "zone_override": 0,
+			"zone_audit": before,
+		} {
 			if n := d.Count(t, "SELECT COUNT(*) FROM "+table); n != most {
 				t.Errorf("%s has %d rows, want %d", table, n, most)
 			}
@@ -161,8 +164,8 @@ func TestOverridesOfOldKeyHoldUnderNewOne(t *testing.T) {
 		for key, want := range map[string]int{"raised": 5, "denied": 0, "allowed": 5, "plain": 2} {
 			passed := 0
 			for range 5 {
-				decision,
-					err := askLimiter(t.Context(), limiter, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: key}}}})
+				decision, err := askLimiter(t.Context(), limiter,
+					[]service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: key}}}})
 				if err != nil {
 					t.Fatal(err)
 				}

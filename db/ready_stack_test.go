@@ -19,8 +19,8 @@ func goWays(t *testing.T, d *enginetest.Database, store *Store) map[string]error
 	if checks == nil {
 		_, checks = ask(t.Context(), store, check(bucket, service.Bucket{ZoneID: 2, Key: bucket.Key}))
 	}
-	receipts,
-		reports := store.ReportAll(t.Context(), []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}})
+	receipts, reports := store.ReportAll(
+		t.Context(), []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}})
 	if reports == nil {
 		reports = receipts[0]
 	}

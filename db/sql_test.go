@@ -110,8 +110,7 @@ func TestBucketNamedTwiceInCheckCountsOnce(t *testing.T) {
 			if err != nil || len(rows) != 2 || rows[0][3] != "b" || rows[1][3] != "a" || rows[1][10] != "1" {
 				t.Fatalf("%q, %v, want b and a once, with a velocity of 1", rows, err)
 			}
-			if rows,
-				err = enginetest.Texts(
+			if rows, err = enginetest.Texts(
 				d.SQL,
 				`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"c"},{"zone_id":1,"bucket_key":"c"}]', NULL)`); err != nil ||
 				len(rows) != 1 {

@@ -65,8 +65,8 @@ func TestAnExportHasEveryRowOfThePerson(t *testing.T) {
 func TestOnVitessAnErasureIsRefused(t *testing.T) {
 	t.Parallel()
 	rows := subject.New(nil, session.NewDatabase(engine.Vitess), nil, subject.Options{})
-	done,
-		err := rows.Erase(t.Context(), subject.Order{Targets: []subject.Target{{Bucket: at(logins, "alice")}}, Reason: "x"})
+	done, err := rows.Erase(
+		t.Context(), subject.Order{Targets: []subject.Target{{Bucket: at(logins, "alice")}}, Reason: "x"})
 	if !errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), "export") || len(done) > 0 {
 		t.Errorf("erased %v, %v", done, err)
 	}

@@ -76,8 +76,7 @@ func TestWebhookGetsOrderedEventsWithFiniteRetries(t *testing.T) {
 			decide(t, store, slices.Repeat(check(user(key)), 2))
 		}
 		lock("before")
-		made,
-			err := store.Records.AddWebhook(ctx, webhook.Webhook{
+		made, err := store.Records.AddWebhook(ctx, webhook.Webhook{
 			URL:   "https://hooks.example.com/",
 			Types: []event.Type{"bucket.*"}, Zones: []int64{1},
 		}, "whsec_x", "ann")

@@ -146,8 +146,8 @@ func FuzzAttemptID(f *testing.F) {
 		if id == "" || check.Validate() != nil || inBody != "" && inBody != id {
 			t.Fatalf("%q and %q were taken for %q", header, inBody, id)
 		}
-		if again,
-			err := attemptID(http.Header{headerAttempt: {`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(id) + `"`}},
+		if again, err := attemptID(
+			http.Header{headerAttempt: {`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(id) + `"`}},
 			id); err != nil || again != id {
 			t.Fatalf("%q came back as %q, %v", id, again, err)
 		}

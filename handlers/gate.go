@@ -94,8 +94,7 @@ func (s *server) gateOf(x *exchange) (gate.Gate, error) {
 			return named, nil
 		}
 	}
-	return gate.Gate{},
-		problem.New(service.ErrNotFound, "There is no gate of this name in the file of --gates.")
+	return gate.Gate{}, problem.New(service.ErrNotFound, "There is no gate of this name in the file of --gates.")
 }
 
 // gateRequest returns the request of a gateway as package gate reads it.
@@ -120,8 +119,7 @@ func readGateBody(x *exchange) ([]byte, error) {
 	var text bytes.Buffer
 	_, err := text.ReadFrom(http.MaxBytesReader(x.Response().Writer, r.Body, gate.MaxBody))
 	if errors.As(err, new(*http.MaxBytesError)) {
-		return nil,
-			problem.New(api.ErrTooLarge, fmt.Sprintf("The body must be at most %d bytes.", gate.MaxBody))
+		return nil, problem.New(api.ErrTooLarge, fmt.Sprintf("The body must be at most %d bytes.", gate.MaxBody))
 	}
 	return text.Bytes(), bodyError(err)
 }

@@ -71,8 +71,8 @@ func decodeHistory(raw string, params []string) (historyRequest, error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch given := values[name]; {
 		case !slices.Contains(params, name):
-			return h,
-				problem.Invalid("The query has a parameter that is not known. Known are: " + strings.Join(params, ", ") + ".")
+			return h, problem.Invalid("The query has a parameter that is not known. Known are: " + strings.Join(params, ", ") +
+				".")
 		case name == paramZone:
 			err = h.setZones(given)
 		case name == paramKey:
@@ -210,8 +210,8 @@ func outcomeNamed(name string) (*service.Outcome, error) {
 func parseBound(name, text string) (time.Time, error) {
 	at, ok := parseInstant(text)
 	if !ok || at.IsZero() {
-		return time.Time{},
-			problem.Invalid(name + " must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z; a + in it is written %2B.")
+		return time.Time{}, problem.Invalid(
+			name + " must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z; a + in it is written %2B.")
 	}
 	return at, nil
 }

@@ -162,8 +162,8 @@ func (r reportRequest) report() (service.Report, error) {
 	case r.TxnID == nil && r.AttemptID == nil:
 		return report, problem.InvalidField("txn_id", "txn_id is missing, or attempt_id in its place.")
 	case r.TxnID != nil && r.AttemptID != nil:
-		return report,
-			problem.InvalidField("attempt_id", "attempt_id must not be given beside txn_id: one of them names the check.")
+		return report, problem.InvalidField(
+			"attempt_id", "attempt_id must not be given beside txn_id: one of them names the check.")
 	case r.TxnID != nil:
 		report.TxnID = uint64(*r.TxnID)
 	case *r.AttemptID == "":

@@ -191,16 +191,15 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	}
 	if r.Anchor != nil {
 		if *r.Anchor < 1 || *r.Anchor > service.MaxPeriodAnchor {
-			return o,
-				problem.InvalidField("period_anchor",
-					fmt.Sprintf("period_anchor must be 1 to %d, is %d.", service.MaxPeriodAnchor, *r.Anchor))
+			return o, problem.InvalidField("period_anchor",
+				fmt.Sprintf("period_anchor must be 1 to %d, is %d.", service.MaxPeriodAnchor, *r.Anchor))
 		}
 		o.PeriodAnchor = *r.Anchor
 	}
 	if most := service.WholeSeconds(service.MaxWindow); r.Window != nil {
 		if *r.Window < 1 || *r.Window > most {
-			return o,
-				problem.InvalidField("window", fmt.Sprintf("window must be 1 to %d whole seconds, is %d.", most, *r.Window))
+			return o, problem.InvalidField(
+				"window", fmt.Sprintf("window must be 1 to %d whole seconds, is %d.", most, *r.Window))
 		}
 		o.Window.Duration = service.Seconds(*r.Window)
 	}
@@ -230,8 +229,8 @@ func (r overrideRequest) limits() error {
 func expiry(text string) (time.Time, error) {
 	at, ok := parseInstant(text)
 	if !ok {
-		return time.Time{},
-			problem.InvalidField("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
+		return time.Time{}, problem.InvalidField(
+			"expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
 	}
 	return at, problem.PointAtField(service.ValidateExpiry(at))
 }

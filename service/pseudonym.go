@@ -42,14 +42,14 @@ type SecretKey struct {
 // wraps ErrInvalid and never repeats the text.
 func ParseSecretKey(id, text string) (SecretKey, error) {
 	if !isKeyID(id) {
-		return SecretKey{},
-			NewFieldError("id", "of a key must be 1 to %d characters a-z, 0-9 and -, is %q", maxKeyIDLength, id)
+		return SecretKey{}, NewFieldError("id", "of a key must be 1 to %d characters a-z, 0-9 and -, is %q", maxKeyIDLength,
+			id)
 	}
 	secret, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(secret) < minSecretBytes || len(secret) > maxSecretBytes {
-		return SecretKey{},
-			NewFieldError("key", "%s must be %d to %d bytes in hexadecimal, as 'openssl rand -hex %d' writes them",
-				id, minSecretBytes, maxSecretBytes, minSecretBytes)
+		return SecretKey{}, NewFieldError(
+			"key", "%s must be %d to %d bytes in hexadecimal, as 'openssl rand -hex %d' writes them",
+			id, minSecretBytes, maxSecretBytes, minSecretBytes)
 	}
 	hashes := &sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}
 	return SecretKey{id: id, secret: secret, hashes: hashes}, nil

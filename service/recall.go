@@ -68,8 +68,8 @@ func OneAttempt(remembered []Attempt) (Attempt, error) {
 	case 1:
 		return remembered[0], nil
 	}
-	return Attempt{},
-		fmt.Errorf("%w: attempt_id was used with other buckets, so it names several attempts: name the txn", ErrConflict)
+	return Attempt{}, fmt.Errorf("%w: attempt_id was used with other buckets, so it names several attempts: name the txn",
+		ErrConflict)
 }
 
 // NoAttempt returns the ErrNotFound of an id that is not remembered. It does NOT name the id, which is the

@@ -173,8 +173,8 @@ func TestTheProxySpeaksHTTP2WithTLS(t *testing.T) {
 	}
 	defer transport.CloseIdleConnections()
 	to := strings.Replace(p.url, "http:", "https:", 1) + "/login"
-	response,
-		err := (&http.Client{Transport: transport}).PostForm(to, url.Values{"username": {"a"}, "password": {"right"}})
+	response, err := (&http.Client{Transport: transport}).PostForm(
+		to, url.Values{"username": {"a"}, "password": {"right"}})
 	if err != nil {
 		t.Fatal(err)
 	}

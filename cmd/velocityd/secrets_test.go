@@ -105,9 +105,9 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	spans := &receiver{spans: map[string][]*traces.Span{}}
 	collector := httptest.NewServer(spans)
 	t.Cleanup(collector.Close)
-	process,
-		i := program(t, []string{"VELOCITY_DSN=" + dsn, "VELOCITY_KEY_HMAC_FILE=" + folder, "OTEL_EXPORTER_OTLP_ENDPOINT=" +
-		collector.URL},
+	process, i := program(
+		t, []string{"VELOCITY_DSN=" + dsn, "VELOCITY_KEY_HMAC_FILE=" + folder, "OTEL_EXPORTER_OTLP_ENDPOINT=" +
+			collector.URL},
 		"serve", "--access-log", "--log-level", "debug", "--check-timeout", "4s", "--drain-delay", "10ms", "--require-auth")
 	url := withToken(t, i.url, token)
 	written := outputs{

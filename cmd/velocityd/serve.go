@@ -111,8 +111,8 @@ func (f serviceFlags) addTelemetry(ctx context.Context, p *shell.Process, o *ser
 	o.Logger = newLogger(p, f.logFlags)
 	isTraced, err := telemetry.TracesWanted(p.LookupEnv)
 	if err == nil && isTraced {
-		o.Tracing,
-			err = telemetry.NewTracing(ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: o.Logger})
+		o.Tracing, err = telemetry.NewTracing(
+			ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: o.Logger})
 	}
 	if err != nil {
 		return shell.UsageError{Err: err}

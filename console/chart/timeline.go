@@ -154,8 +154,9 @@ func (t *Timeline) lane(i int, z Zone, columns []column, s scale) lane {
 	for _, lock := range z.Locks {
 		from, to := s.x(lock.From), s.x(lock.To)
 		if lock.To.After(s.from) {
-			l.Locks = append(l.Locks, bar{from, l.Axis - laneHalf, max(2, to-from), 2 * laneHalf, "lock", fmt.Sprintf(
-				"locked from %s to %s UTC", lock.From.UTC().Format(time.DateTime), lock.To.UTC().Format(time.DateTime))})
+			l.Locks = append(
+				l.Locks, bar{from, l.Axis - laneHalf, max(2, to-from), 2 * laneHalf, "lock", fmt.Sprintf("locked from %s to %s UTC",
+					lock.From.UTC().Format(time.DateTime), lock.To.UTC().Format(time.DateTime))})
 		}
 	}
 	for x, c := range columns {

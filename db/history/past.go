@@ -70,8 +70,8 @@ func (r *Reader) Lockout(ctx context.Context, bucket service.Bucket) (lockout se
 		return err
 	})
 	if err != nil {
-		return service.Lockout{},
-			fmt.Errorf("read the lockout of a bucket in zone %d: %w", bucket.ZoneID, session.LookupError(err))
+		return service.Lockout{}, fmt.Errorf("read the lockout of a bucket in zone %d: %w", bucket.ZoneID,
+			session.LookupError(err))
 	}
 	return lockout, nil
 }

@@ -136,9 +136,8 @@ func (i *Result) readings() []reading {
 		}, true},
 		{
 			1,
-			fmt.Sprintf(
-				"SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY LIMIT %d) "+
-					"AS old",
+			fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY "+
+				"LIMIT %d) AS old",
 				MostExpired), func(row []driver.Value) error {
 				i.ExpiredAttempts = session.AsInt(row[0])
 				return nil

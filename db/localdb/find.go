@@ -98,8 +98,8 @@ func FindAny(ctx context.Context) (Binary, error) {
 	}
 	b, err = Find(ctx, MySQL)
 	if errors.Is(err, ErrNotFound) {
-		return Binary{},
-			fmt.Errorf("find mariadb or mysql: %w: %s; or run tools/engines.sh any", ErrNotFound, MariaDB.installHint())
+		return Binary{}, fmt.Errorf("find mariadb or mysql: %w: %s; or run tools/engines.sh any", ErrNotFound,
+			MariaDB.installHint())
 	}
 	return b, err
 }

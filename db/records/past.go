@@ -44,8 +44,8 @@ func (s *Tables) Past(
 		return nil
 	})
 	if err != nil {
-		return explain.Records{}, time.Time{},
-			fmt.Errorf("read the past of %d zones: %w", len(p.zones), session.LookupError(err))
+		return explain.Records{}, time.Time{}, fmt.Errorf("read the past of %d zones: %w", len(p.zones),
+			session.LookupError(err))
 	}
 	slices.SortStableFunc(p.Edits, func(a, b audit.Edit) int { return b.At.Compare(a.At) })
 	return p.Records, p.now, nil

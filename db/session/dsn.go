@@ -29,8 +29,8 @@ func ParseDSN(dsn string) ([]*mysql.Config, error) {
 	configs, fault := parseForms(dsn)
 	switch {
 	case fault != "":
-		return nil,
-			fmt.Errorf("%w: dsn cannot be read%s; write user:password@tcp(host:3306)/database", service.ErrInvalid, fault)
+		return nil, fmt.Errorf("%w: dsn cannot be read%s; write user:password@tcp(host:3306)/database", service.ErrInvalid,
+			fault)
 	case configs[0].DBName == "":
 		return nil, fmt.Errorf("%w: dsn names no database; end it in /database", service.ErrInvalid)
 	}

@@ -57,9 +57,9 @@ func (r *Rows) Erase(ctx context.Context, order Order) (done []Erasure, err erro
 		return nil, err
 	}
 	if r.database.Engine() == engine.Vitess {
-		return nil,
-			fmt.Errorf("%w: Vitess cannot change the key by which it finds a row: delete the rows there, once they are exported",
-				service.ErrInvalid)
+		return nil, fmt.Errorf(
+			"%w: Vitess cannot change the key by which it finds a row: delete the rows there, once they are exported",
+			service.ErrInvalid)
 	}
 	e := erasing{Rows: r, Order: order, begun: make([]*Erasure, len(order.Targets))}
 	err = e.run(ctx)

@@ -75,9 +75,9 @@ func (a *authorization) question(ctx context.Context, c *call, of *auth.Attribut
 		named, ok = a.options.Gates.Gate(of.GetContextExtensions()[gateExtension])
 	}
 	if !ok {
-		return gate.Question{},
-			fmt.Errorf("%w: the context extension %s of the route must name a gate in the file of --gates",
-				service.ErrNotFound, gateExtension)
+		return gate.Question{}, fmt.Errorf(
+			"%w: the context extension %s of the route must name a gate in the file of --gates",
+			service.ErrNotFound, gateExtension)
 	}
 	question, err := named.Question(a.request(of), true)
 	if err != nil {
@@ -98,8 +98,8 @@ func (a *authorization) request(of *auth.AttributeContext) *gate.Request {
 			peer, _ := netip.ParseAddr(of.GetSource().GetAddress().GetSocketAddress().GetAddress())
 			client, ok := a.options.Proxies.Client(peer, header["X-Forwarded-For"], header["Forwarded"])
 			if !ok {
-				return client,
-					invalid("the source of the request has no address of IP, or X-Forwarded-For and Forwarded lead to different ones")
+				return client, invalid(
+					"the source of the request has no address of IP, or X-Forwarded-For and Forwarded lead to different ones")
 			}
 			return client, nil
 		},
@@ -130,10 +130,9 @@ func headerOf(sent *auth.AttributeContext_HttpRequest) http.Header {
 func bodyOf(sent *auth.AttributeContext_HttpRequest) ([]byte, error) {
 	switch {
 	case sent.GetBody() != "":
-		return nil,
-			invalid(
-				"the body is sent as text, which can not hold each byte that users send: set pack_as_bytes: true in " +
-					"with_request_body")
+		return nil, invalid(
+			"the body is sent as text, which can not hold each byte that users send: set pack_as_bytes: true in " +
+				"with_request_body")
 	case len(sent.GetRawBody()) > gate.MaxBody:
 		return nil, invalid("the body must be at most %d bytes", gate.MaxBody)
 	}

@@ -24,8 +24,8 @@ func (j JSON) AnswerJSON(ctx context.Context, text []byte, caller admission.Call
 ) {
 	request := &ratelimit.RateLimitRequest{}
 	if protojson.Unmarshal(text, request) != nil { // its error may repeat a part of the text
-		return nil, false,
-			invalid("the body must be a RateLimitRequest of envoy.service.ratelimit.v3 in JSON, and have no other members")
+		return nil, false, invalid(
+			"the body must be a RateLimitRequest of envoy.service.ratelimit.v3 in JSON, and have no other members")
 	}
 	c := &call{caller: caller}
 	response, err := j.limits.answer(ctx, c, request)

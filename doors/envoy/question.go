@@ -89,8 +89,8 @@ func byZone(entries []gate.Entry) (bucket service.Bucket, ok bool, err error) {
 		}
 		id, err := strconv.ParseInt(digits, 10, 32)
 		if err != nil || id < 1 || len(entries) > 1 {
-			return bucket, false,
-				invalid("an entry %sN names a zone by its number, and is the only entry besides %s", zonePrefix, gate.AttemptEntry)
+			return bucket, false, invalid("an entry %sN names a zone by its number, and is the only entry besides %s",
+				zonePrefix, gate.AttemptEntry)
 		}
 		bucket, ok = service.Bucket{ZoneID: id, Key: entry.Value}, true
 	}

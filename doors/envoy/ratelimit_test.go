@@ -96,8 +96,7 @@ func TestPeekChargesNothingAndFullnessBlocksAllCharges(t *testing.T) {
 func TestGatesFileMapsDomainToBuckets(t *testing.T) {
 	t.Parallel()
 	o := options(t)
-	file,
-		err := gate.Parse(
+	file, err := gate.Parse(
 		[]byte(
 			"domains: {login: [{zone: 1, entries: [{key: user}]}, {zone: 2, entries: [{key: user}, {key: path, value: /a}]}]}"))
 	if err != nil {

@@ -22,8 +22,8 @@ func ParseLogin(text string) (Login, error) {
 	method, path, ok := strings.Cut(strings.TrimSpace(text), " ")
 	if !ok || method == "" || strings.ToUpper(method) != method || !strings.HasPrefix(path, "/") ||
 		strings.ContainsAny(path, " ?#%;\\") {
-		return Login{},
-			fmt.Errorf("a login is a method and a path, such as 'POST /login', without a query and %%; it is %q", text)
+		return Login{}, fmt.Errorf("a login is a method and a path, such as 'POST /login', without a query and %%; it is %q",
+			text)
 	}
 	parts := partsOf(path)
 	if i := slices.Index(parts, "**"); i >= 0 && i < len(parts)-1 {

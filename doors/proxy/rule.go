@@ -50,8 +50,8 @@ func parseCondition(word string) (condition, error) {
 	kind, encoded, _ := strings.Cut(word, ":")
 	value, err := url.PathUnescape(encoded)
 	if err != nil || value == "" {
-		return condition{},
-			errors.New("a condition is a kind and a value, such as status:302; a % in the value is written as %25")
+		return condition{}, errors.New(
+			"a condition is a kind and a value, such as status:302; a % in the value is written as %25")
 	}
 	c := condition{kind: kind, value: value, negated: isNegated}
 	switch kind {

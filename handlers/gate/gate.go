@@ -86,8 +86,8 @@ func (g Gate) Question(r *Request, isBelow bool) (Question, error) {
 		}
 	}
 	if len(q.Check.Buckets) == 0 {
-		return Question{},
-			fmt.Errorf("%w: gate %s: the request has no key for any of its buckets", service.ErrInvalid, g.Name)
+		return Question{}, fmt.Errorf("%w: gate %s: the request has no key for any of its buckets", service.ErrInvalid,
+			g.Name)
 	}
 	if isBelow && g.Attempt.Kind == Query {
 		return Question{}, wrong("gate %s: below its path the query is the end user's, so he would choose the attempt id: "+
@@ -112,8 +112,8 @@ func (g Gate) readsBothKinds() bool {
 // that, and the outcome in the address. The errors are as those of Question.
 func (g Gate) Report(r *Request) (service.Report, error) {
 	if g.Attempt == (Source{}) {
-		return service.Report{},
-			wrong("gate %s takes no attempt id, so nothing tells which login has ended: give it the member attempt", g.Name)
+		return service.Report{}, wrong(
+			"gate %s takes no attempt id, so nothing tells which login has ended: give it the member attempt", g.Name)
 	}
 	query, err := r.query()
 	if err != nil {

@@ -221,7 +221,10 @@ func TestOptionalBucketWithoutKeyIsLeftOut(t *testing.T) {
 	if _, err := g.Question(request(t, http.MethodPost, "/", "user=a&user=b", "Content-Type", ofForm), false); err == nil {
 		t.Error("a field that is there twice is left out like one that is missing")
 	}
-	for kind, c := range map[string]struct{ body, media string }{"form": {"user=a", ofJSON}, "json": {`{"user":"a"}`, ofForm}} {
+	for kind, c := range map[string]struct{ body, media string }{
+		"form": {"user=a", ofJSON},
+		"json": {`{"user":"a"}`, ofForm},
+	} {
 		alone := only(t, "buckets: [{zone: 1, key: {client: address}}, {zone: 2, key: {"+kind+": /user}, optional: true}]")
 		if asked, err := alone.Question(request(t, http.MethodPost, "/", c.body, "Content-Type", c.media), false); !errors.Is(
 			err, service.ErrInvalid) {
@@ -232,8 +235,8 @@ func TestOptionalBucketWithoutKeyIsLeftOut(t *testing.T) {
 		}
 	}
 	in := only(t, "buckets: [{zone: 1, key: {client: address}}, {zone: 2, key: {form: user}, optional: true}]")
-	if asked,
-		err := in.Question(request(t, http.MethodPost, "/login?user=alice", ""), true); !errors.Is(err, service.ErrInvalid) {
+	if asked, err := in.Question(request(t, http.MethodPost, "/login?user=alice", ""), true); !errors.Is(
+		err, service.ErrInvalid) {
 		t.Errorf("a key in the query of the address in place of the form: %+v %v", asked, err)
 	}
 	none := only(t, "buckets: [{zone: 1, key: {form: user}, optional: true}]")

@@ -36,8 +36,8 @@ func Short(r *Request) (Question, error) {
 	}
 	for name := range query {
 		if !slices.Contains([]string{"zone", "key", "attempt", "allow", "deny"}, name) {
-			return Question{},
-				wrong("the address has a parameter that is not known: zone, key, attempt, allow and deny are known")
+			return Question{}, wrong(
+				"the address has a parameter that is not known: zone, key, attempt, allow and deny are known")
 		}
 	}
 	q := Question{Answer: DefaultAnswer()}
@@ -69,16 +69,15 @@ func wrong(text string, args ...any) error {
 // pairs returns the buckets of zones and keys that stand side by side.
 func (r *Request) pairs(zones, keys []string) ([]service.Bucket, error) {
 	if len(zones) == 0 && len(keys) == 0 {
-		return nil,
-			wrong("the request names no zone and no key: give zone=1&key=... in the address, or the headers %s and %s",
-				fieldZone, fieldKey)
+		return nil, wrong(
+			"the request names no zone and no key: give zone=1&key=... in the address, or the headers %s and %s",
+			fieldZone, fieldKey)
 	}
 	if len(zones) != len(keys) {
-		return nil,
-			wrong(
-				"the request names %d zones and %d keys: give one key for each zone; "+
-					"a gateway may leave out a header that is empty",
-				len(zones), len(keys))
+		return nil, wrong(
+			"the request names %d zones and %d keys: give one key for each zone; "+
+				"a gateway may leave out a header that is empty",
+			len(zones), len(keys))
 	}
 	buckets := make([]service.Bucket, len(zones))
 	for i, zone := range zones {

@@ -44,8 +44,8 @@ func readTokens[T any](d *Decoder, body []byte, read func(in *jsontext.Decoder) 
 	case err != nil:
 		return value, explained(err)
 	case len(rest) > 0:
-		return value,
-			explained(&jsontext.SyntacticError{ByteOffset: int64(len(body) - len(rest)), Err: errors.New("another value")})
+		return value, explained(
+			&jsontext.SyntacticError{ByteOffset: int64(len(body) - len(rest)), Err: errors.New("another value")})
 	}
 	return value, nil
 }

@@ -122,15 +122,14 @@ func readFile(path string, limit int64, refused fs.FileMode) (text []byte, err e
 	case !mode.IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", path)
 	case mode.Perm()&refused&0o022 != 0:
-		return nil,
-			fmt.Errorf(
-				"other users of this machine can change %s (mode %04o): run 'chmod go-w' on it, after a look at its content",
-				path, mode.Perm())
+		return nil, fmt.Errorf(
+			"other users of this machine can change %s (mode %04o): run 'chmod go-w' on it, after a look at its content",
+			path, mode.Perm())
 	case mode.Perm()&refused != 0:
-		return nil,
-			fmt.Errorf("everybody on this machine can read %s (mode %04o): run 'chmod o=' on it, and think of a new secret",
-				path,
-				mode.Perm())
+		return nil, fmt.Errorf(
+			"everybody on this machine can read %s (mode %04o): run 'chmod o=' on it, and think of a new secret",
+			path,
+			mode.Perm())
 	}
 	text, err = io.ReadAll(io.LimitReader(file, limit+1))
 	switch {

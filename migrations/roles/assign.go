@@ -149,8 +149,8 @@ func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignm
 	var engine *mysql.MySQLError
 	switch {
 	case errors.As(err, &engine) && engine.Number == errNoSuchGrant:
-		return Reassignment{},
-			fmt.Errorf("account %s does not exist; make it by: CREATE USER %s IDENTIFIED BY '…'", name, name)
+		return Reassignment{}, fmt.Errorf("account %s does not exist; make it by: CREATE USER %s IDENTIFIED BY '…'", name,
+			name)
 	case err != nil:
 		return Reassignment{}, fmt.Errorf("read the grants of %s: %w%s", name, err, grantAdvice(err))
 	}

@@ -76,8 +76,8 @@ func (e Entry) Edit() (edit Edit, err error) {
 	edit.ID, edit.At = e.ID, e.At.Time
 	switch {
 	case e.Subject == "zone":
-		edit.ZoneBefore, edit.ZoneAfter,
-			err = statesOf(e, func(state []byte) (service.Zone, error) { return service.ZoneOfState(e.ZoneID, state) })
+		edit.ZoneBefore, edit.ZoneAfter, err = statesOf(
+			e, func(state []byte) (service.Zone, error) { return service.ZoneOfState(e.ZoneID, state) })
 	case e.Subject == "override":
 		edit.OverrideBefore, edit.OverrideAfter, err = statesOf(e, func(state []byte) (service.Override, error) {
 			return service.OverrideOfState(e.ZoneID, e.OverrideID, state)

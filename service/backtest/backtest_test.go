@@ -44,8 +44,10 @@ func TestManyAttemptsInWindowAreCountedSingly(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	zone := service.Zone{ID: 1, Rate: 7, Window: time.Minute}
-	proposals,
-		err := backtest.Grid{Rates: []int{0, 3, 60, 150}, Windows: lasting(30*time.Second, 5*time.Minute)}.Proposals(zone)
+	proposals, err := backtest.Grid{
+		Rates:   []int{0, 3, 60, 150},
+		Windows: lasting(30*time.Second, 5*time.Minute),
+	}.Proposals(zone)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,8 @@ func New(s Setup) (*Replay, error) {
 	}
 	for i, proposal := range s.Proposals {
 		if proposal.ID != s.ZoneID {
-			return nil,
-				service.NewFieldError("proposals", "must be of zone %d, number %d is of zone %d", s.ZoneID, i+1, proposal.ID)
+			return nil, service.NewFieldError("proposals", "must be of zone %d, number %d is of zone %d", s.ZoneID, i+1,
+				proposal.ID)
 		}
 		if err := proposal.Validate(); err != nil {
 			return nil, fmt.Errorf("proposal %d: %w", i+1, err)

@@ -320,14 +320,12 @@ func (c *counts) assumptions(isPresent, isPartial bool) []string {
 		"A blocked attempt has no outcome, so it is unknown whether its password was right.",
 	}
 	if isPresent {
-		list = append(
-			list,
+		list = append(list,
 			"This account may not read the changes in zone_audit: all zones and overrides are those of now, and no release is "+
 				"replayed.")
 	}
 	if isPartial {
-		list = append(
-			list,
+		list = append(list,
 			"The record has no secrets, and not the time of each outcome: repeat_secret and concurrent of the zone are not "+
 				"replayed.")
 	}

@@ -203,8 +203,8 @@ func TestEachCheckOfCallIsReplacedSeparately(t *testing.T) {
 		t.Errorf("the store's answers are not at their places: %+v, %v", decisions, err)
 	}
 	store.answer = func(context.Context, service.Call) ([]service.Decision, error) { return nil, nil }
-	if decisions,
-		_ := f.CheckAll(t.Context(), service.Call{Checks: checks}); !errors.Is(decisions[1].Err, service.ErrUndecided) {
+	if decisions, _ := f.CheckAll(t.Context(), service.Call{Checks: checks}); !errors.Is(decisions[1].Err,
+		service.ErrUndecided) {
 		t.Errorf("a store that answers too little: %+v", decisions)
 	}
 }

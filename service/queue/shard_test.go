@@ -48,8 +48,8 @@ func TestSilentShardsLaneHoldsUpNoOther(t *testing.T) {
 			store := &shardedStore{away: 1, mended: make(chan struct{})}
 			c := queue.NewCoalescer(store, queue.CoalescerOptions{Lanes: lanes, ShardOf: shardOf, Timeout: time.Minute})
 			ask := func(buckets ...service.Bucket) {
-				if _,
-					err := c.CheckAll(context.Background(), service.Call{Checks: []service.Check{{Buckets: buckets}}}); err != nil {
+				if _, err := c.CheckAll(context.Background(),
+					service.Call{Checks: []service.Check{{Buckets: buckets}}}); err != nil {
 					t.Error(err)
 				}
 			}

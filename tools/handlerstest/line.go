@@ -65,9 +65,8 @@ func Asks(path, body string, headers ...string) string {
 
 // InChunks is Asks without a length.
 func InChunks(path, body string) string {
-	return fmt.Sprintf(
-		"POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: "+
-			"chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: "+
+		"chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
 		path, len(body), body)
 }
 

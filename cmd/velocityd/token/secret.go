@@ -36,8 +36,8 @@ func openClusterSecret(lookupEnv func(string) (string, bool), account, name stri
 	host, _ := lookupEnv("KUBERNETES_SERVICE_HOST")
 	port, _ := lookupEnv("KUBERNETES_SERVICE_PORT")
 	if host == "" || port == "" {
-		return nil,
-			shell.Usagef("--out-secret works in a pod of Kubernetes alone: there is no KUBERNETES_SERVICE_HOST and _PORT")
+		return nil, shell.Usagef(
+			"--out-secret works in a pod of Kubernetes alone: there is no KUBERNETES_SERVICE_HOST and _PORT")
 	}
 	bearer, err := files.ReadSecret(filepath.Join(account, "token"), files.ShortLimit)
 	namespace, errNamespace := files.Read(filepath.Join(account, "namespace"), files.ShortLimit)

@@ -334,12 +334,13 @@ func (c *revokeCmd) find(live []access.Credential) ([]uint64, error) {
 	}
 	switch {
 	case len(ids) == 0:
-		return nil,
-			fmt.Errorf("%w: no live token has this name ('velocityd token list --all' shows all)", service.ErrNotFound)
+		return nil, fmt.Errorf("%w: no live token has this name ('velocityd token list --all' shows all)",
+			service.ErrNotFound)
 	case len(ids) > 1 && !c.All:
-		return nil,
-			shell.UsageError{Err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) +
-				", or revoke all with --all")}
+		return nil, shell.UsageError{
+			Err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) +
+				", or revoke all with --all"),
+		}
 	}
 	return ids, nil
 }

@@ -95,10 +95,9 @@ func changesOf(there, wanted []service.Zone) ([]zoneChange, error) {
 		changes = append(changes, change)
 	}
 	if len(stale) > 0 {
-		return nil,
-			fmt.Errorf(
-				"%w: %s: it was changed since the file was made; leave revision out of the file to overwrite the change",
-				service.ErrPrecondition, strings.Join(stale, "; "))
+		return nil, fmt.Errorf(
+			"%w: %s: it was changed since the file was made; leave revision out of the file to overwrite the change",
+			service.ErrPrecondition, strings.Join(stale, "; "))
 	}
 	return changes, nil
 }

@@ -43,8 +43,8 @@ func TestAFileOfZonesIsReadStrictly(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if zones,
-		err := readZones([]byte("{\"zones\":[\n\t{\"id\":1,\"rate\":5,\"window\":60,\"mode\":\"off\"}]}")); err != nil ||
+	if zones, err := readZones(
+		[]byte("{\"zones\":[\n\t{\"id\":1,\"rate\":5,\"window\":60,\"mode\":\"off\"}]}")); err != nil ||
 		zones[0].Mode != service.ModeOff {
 		t.Errorf("JSON with tabs: %v, %v", zones, err)
 	}

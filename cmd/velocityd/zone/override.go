@@ -293,9 +293,9 @@ func overrideOf(
 			return o, nil
 		}
 	}
-	return service.Override{},
-		fmt.Errorf("%w: zone %d has no such override ('velocityd override list %d' shows them)", service.ErrNotFound,
-			zone, zone)
+	return service.Override{}, fmt.Errorf("%w: zone %d has no such override ('velocityd override list %d' shows them)",
+		service.ErrNotFound,
+		zone, zone)
 }
 
 func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {

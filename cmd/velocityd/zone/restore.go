@@ -107,9 +107,9 @@ func zoneBefore(ctx context.Context, store *db.Store, id int64, edits []audit.Ed
 	before, madeBy := undo.Zone(edits)
 	switch {
 	case madeBy != 0:
-		return zoneChange{},
-			fmt.Errorf("%w: there was no zone %d before change %d, which made it; 'velocityd zone delete %d' removes it",
-				service.ErrConflict, id, madeBy, id)
+		return zoneChange{}, fmt.Errorf(
+			"%w: there was no zone %d before change %d, which made it; 'velocityd zone delete %d' removes it",
+			service.ErrConflict, id, madeBy, id)
 	case before != nil:
 		return zoneChange{now: now, wanted: *before}, nil
 	}
