@@ -33,7 +33,9 @@ func (c *Client) Checks(ctx context.Context, query service.HistoryQuery) (servic
 }
 
 // askPage asks for a page of the answers to a query.
-func askPage[T any](ctx context.Context, c *Client, action, path string, query service.HistoryQuery) (page T, err error) {
+func askPage[T any](
+	ctx context.Context, c *Client, action, path string, query service.HistoryQuery,
+) (page T, err error) {
 	if err := query.Validate(); err != nil {
 		return page, fmt.Errorf("%s: %w", action, err)
 	}
