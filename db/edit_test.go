@@ -68,7 +68,7 @@ func deleteRows(t *testing.T, pool *sql.DB, where string, args ...any) {
 	enginetest.Exec(t, pool, "DELETE /*vt+ MULTI_SHARD_AUTOCOMMIT=1 */ FROM "+where, args...)
 }
 
-// drawnEdit is an edit that is made in both. It returns what was answered, without ids.
+// drawnEdit is an edit that is made in both. It returns the answer, without ids.
 type drawnEdit func(e *editor) string
 
 // answer tells an answer, or the kind of an error.
@@ -176,7 +176,7 @@ func drawEdit(r *rand.Rand) drawnEdit {
 	}
 }
 
-// rows tells what is stored of zones and overrides, and what zone_audit says, without ids,
+// rows returns the rows of zones and overrides, and those of zone_audit, without ids,
 // instants and accounts.
 func (e *editor) rows(t *testing.T) (lines []string) {
 	t.Helper()

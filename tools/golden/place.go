@@ -29,7 +29,7 @@ const (
 	lag       = 6 * time.Second
 )
 
-// place is a velocityd dev with a private database, and what was asked of it.
+// place is a velocityd dev with a private database, and the questions that it was asked.
 type place struct {
 	binary, folder, url string
 	dev                 *exec.Cmd
@@ -170,7 +170,7 @@ func (p *place) ask(ctx context.Context, line string) (string, error) {
 	switch kind {
 	case "sql":
 		return p.query(ctx, rest)
-	case "pause": // what follows the history shows nothing younger
+	case "pause": // followers of the history show nothing younger
 		time.Sleep(lag)
 		return "", nil
 	case "velocityd":
