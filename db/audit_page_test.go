@@ -84,7 +84,7 @@ func TestAuditHasRowBeforeAndAfterEachChange(t *testing.T) {
 	})
 }
 
-// holdsStates holds the update of the zone against the one that was made.
+// holdsStates compares the update of the zone with the one that was made.
 func (f form) holdsStates(ctx context.Context, t *testing.T, store *Store) {
 	t.Helper()
 	page, err := store.Records.AuditEntries(ctx, audit.Query{Actions: []string{"update"}, Limit: 1})

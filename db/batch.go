@@ -12,7 +12,7 @@ import (
 )
 
 // batch decides checks in one transaction, by two packets. The first packet locks the buckets
-// and reads what a decision depends on. service.Decide decides. The second packet records the
+// and reads the rows that a decision depends on. service.Decide decides. The second packet records the
 // decisions and commits. If the batch finds under its locks that it has locked or read too
 // little, further packets in between read the rest.
 type batch struct {
@@ -37,7 +37,7 @@ type batch struct {
 	known known
 }
 
-// share is what a batch knows of one of its buckets, besides what the ledger has.
+// share is the knowledge of a batch about one of its buckets, besides that of the ledger.
 type share struct {
 	asked     int  // how many checks name it
 	hasSecret bool // some of them has a secret
@@ -46,15 +46,15 @@ type share struct {
 	renewed   *tally // if it was counted, at now
 }
 
-// locks is what a batch knows of its transaction. See lock.go.
+// locks are the state of a batch's transaction. See lock.go.
 type locks struct {
 	isOpen bool  // a transaction was begun
 	made   []int // the places of buckets whose lock rows it makes
 }
 
-// known is what a batch has read besides the locks. See reading.go and velocity.go.
+// known are the rows that a batch has read besides the locks. See batch_reading.go and velocity.go.
 type known struct {
-	plans   map[int64]zonePlan // what the last reading was to read
+	plans   map[int64]zonePlan // of the last reading
 	zones   map[int64]lockedZone
 	present []int64        // of zoneIDs, those whose zones are read
 	lengths []prefixLength // that the zones have overrides of
@@ -273,7 +273,7 @@ func (b *batch) complete(ctx context.Context) error {
 	return fmt.Errorf("%w: zones changed %d times while they were read", service.ErrBusy, mostReadings)
 }
 
-// replan compares what was read with what must be read by the zones as they are now. changed
+// replan compares the plans of the last reading with the plans by the zones as they are now. changed
 // says that something must be read again.
 func (b *batch) replan() (changed bool) {
 	learns := false
@@ -301,7 +301,7 @@ func (b *batch) replan() (changed bool) {
 	return changed
 }
 
-// planOf returns what must be read of a zone's buckets. had is what was read of them.
+// planOf returns the plan for a zone's buckets. had is the plan by which they were read.
 func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	plan := zonePlan{
 		known: true, keys: zone.Keys, overridden: zone.overridden, networks: zone.overridden &&

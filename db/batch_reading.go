@@ -161,7 +161,7 @@ func limitOverrideOf(row []driver.Value) (o service.Override, err error) {
 	return o, err
 }
 
-// readAttempts reads what was answered to the attempt ids of the checks.
+// readAttempts reads the answers to the attempt ids of the checks.
 func (b *batch) readAttempts(r *session.Reading) {
 	if len(b.attemptIDs) == 0 {
 		return

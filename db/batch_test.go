@@ -107,7 +107,7 @@ func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
 }
 
 // writeAtOnce asks checks of one bucket and of two, with and without an attempt id, by
-// eight writers, and returns what was answered of each txn.
+// eight writers, and returns the answer for each txn.
 func writeAtOnce(t *testing.T, d *enginetest.Database) map[uint64]service.Txn {
 	t.Helper()
 	const writers, calls, size = 8, 6, 30

@@ -13,7 +13,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// What may happen between the two packets of a batch.
+// Changes by others between the two packets of a batch.
 
 // checkConnOf returns a connection of a store for checks.
 func checkConnOf(t *testing.T, store *Store) (inner *session.Conn) {

@@ -66,7 +66,7 @@ func TestCountOnlyBatchWritesNeitherTxnNorSeries(t *testing.T) {
 		}
 		ask(user("a"))
 		if got := [2]int32{sent[0].Load(), sent[1].Load()}; got != [2]int32{1, 1} || sent[2].Load()+sent[3].Load() != 0 {
-			t.Errorf("sent %d of what counts, and %d and %d of what writes", got, sent[2].Load(), sent[3].Load())
+			t.Errorf("sent %d statements that count, and %d and %d that write", got, sent[2].Load(), sent[3].Load())
 		}
 		p.Before("blocked_began", func() { sent[3].Add(1) })
 		ask(other)

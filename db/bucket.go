@@ -9,7 +9,7 @@ import (
 	"velocityd/service"
 )
 
-// Peek returns what a check would find in a bucket now, and the bucket's newest txns.
+// Peek returns the state in which a check would find a bucket now, and the bucket's newest txns.
 // It records no attempt, takes no lock and makes no row. The error wraps
 // service.ErrNotFound for an unknown zone, service.ErrInvalid for a bad key, and
 // service.ErrBusy if the engine is away.
@@ -44,7 +44,7 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	return peek, nil
 }
 
-// look reads what a decision about a bucket depends on, without a lock.
+// look reads the rows that a decision about a bucket depends on, without a lock.
 func (e bucketWork) look(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	var r session.Reading
 	e.readSettings(&r)

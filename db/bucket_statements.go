@@ -59,7 +59,7 @@ func (e bucketWork) prepareRelease(
 	var r session.Reading
 	e.open(&r)
 	// Vitess commits on its servers in the order in which a transaction came to them. If it ends
-	// half-way, there is an audit of what was not released, and nothing was released unaudited.
+	// half-way, there is an audit of a release that did not happen, and no release without an audit.
 	r.SQL("SELECT version FROM schema_migrations;")
 	r.Skip()
 	if isSeen {

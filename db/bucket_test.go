@@ -43,7 +43,7 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 	})
 }
 
-// A look-up that was cut off can be asked again. Nobody must be told that something may have been
+// A look-up that was cut off can be asked again. No caller must be told that something may have been
 // counted.
 func TestPeekWithoutAnAnswerInTimeIsBusy(t *testing.T) {
 	t.Parallel()

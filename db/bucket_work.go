@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-// bucketWork is what a session does with buckets besides checks: it looks into one and, on engines without
+// bucketWork is the work of a session on buckets besides checks: it looks into one and, on engines without
 // procedures, settles reports or releases a bucket. It locks and reads as a batch does, and its checks
 // stand for their buckets alone.
 type bucketWork struct{ *batch }
@@ -94,7 +94,7 @@ func (e bucketWork) exception(bucket service.Bucket) *service.Override {
 	return service.InForce(e.now, e.ledger.Zones[bucket.ZoneID], bucket, e.ledger.Overrides)
 }
 
-// commit records what write writes, and commits. If that fails in the COMMIT, the error wraps
+// commit records the statements of write, and commits. If that fails in the COMMIT, the error wraps
 // service.ErrUndecided or says that the engine rolled back.
 func (e bucketWork) commit(ctx context.Context, write func(*session.Packet)) error {
 	var r session.Reading

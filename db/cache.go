@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-// cache holds what this instance has seen of zones and buckets. A batch chooses by it what to
+// cache has the zones and buckets as this instance has seen them. A batch chooses by it the rows to
 // read first. It never affects a decision: each batch checks under its locks that it has read
 // enough, and reads again if it has not.
 type cache struct {
@@ -40,7 +40,7 @@ func newCache(places int) *cache {
 	return &cache{zones: map[int64]zonePlan{}, seed: maphash.MakeSeed(), seen: make([]atomic.Uint32, places)}
 }
 
-// plan returns what had to be read of a zone's buckets when one was last read.
+// plan returns the plan by which a zone's buckets were last read.
 func (c *cache) plan(zoneID int64) zonePlan {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -56,14 +56,14 @@ func (c *cache) sawQuota(zoneID int64) {
 	c.zones[zoneID] = plan
 }
 
-// learn remembers what had to be read.
+// learn remembers plans.
 func (c *cache) learn(plans map[int64]zonePlan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.Copy(c.zones, plans)
 }
 
-// now estimates what the engine's clock shows.
+// now estimates the time of the engine's clock.
 func (c *cache) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
 
 func (c *cache) sawClock(now time.Time) { c.ahead.Store(int64(time.Until(now))) }
@@ -110,7 +110,7 @@ func (c *cache) groupOf(b service.Bucket) (tag uint32, group []atomic.Uint32) {
 	return uint32(hash) | 1, c.seen[first : first+seenGroup]
 }
 
-// zonePlan is what is read of the buckets of one zone. Its zero value reads
+// zonePlan says which rows are read of the buckets of one zone. Its zero value reads
 // nothing.
 type zonePlan struct {
 	known bool // the zone existed

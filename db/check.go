@@ -125,7 +125,7 @@ func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []se
 	return decisions, err
 }
 
-// withBatch calls do with a batch on a connection for checks, and rolls back what do leaves
+// withBatch calls do with a batch on a connection for checks, and rolls back a transaction that do leaves
 // undone.
 func (s *Store) withBatch(ctx context.Context, call service.Call, do func(context.Context, *batch) error) (err error) {
 	l, err := s.takeConn(ctx)

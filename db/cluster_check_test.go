@@ -78,7 +78,7 @@ func TestClusterKeyShardIsThatOfVindex(t *testing.T) {
 			t.Errorf("%q: got shard %d of %d and id %x, want %s and %s", key, place, shards, own, shard, id)
 		}
 		seen[place] = true
-		// What is written by a batch must be found where the batch looks for it.
+		// A batch must find its rows where it has written them.
 		bucket := service.Bucket{ZoneID: zone.ID, Key: key}
 		for n := 1; n <= 2; n++ {
 			d, err := ask(t.Context(), store, check(bucket))
@@ -175,7 +175,7 @@ func TestClusterBatchStatementsNeverAskAllShards(t *testing.T) {
 	}
 }
 
-// statementsOf returns what a batch of checks may send besides its transaction's begin and end.
+// statementsOf returns the statements that a batch of checks may send besides its transaction's begin and end.
 func statementsOf(store *Store, conn *session.Conn, checks []service.Check) []string {
 	b := newBatch(store.cache, conn, service.Call{Checks: checks})
 	now := time.Now()

@@ -42,7 +42,7 @@ type dialect interface {
 
 	// try goes one of the service's ways, as far as it is not a batch, and changes nothing.
 	try(ctx context.Context, conn *session.Conn, of way) error
-	// writeTrial writes what reports change, of txns that do not exist, as far as that is not a procedure.
+	// writeTrial writes the changes of reports, of txns that do not exist, as far as they are not a procedure's.
 	writeTrial(b *batch, p *session.Packet)
 }
 
@@ -55,9 +55,9 @@ const (
 	releasing
 )
 
-// bounds are what an engine says of ids and of the length of answers.
+// bounds are an engine's rules for ids and for the length of answers.
 type bounds struct {
-	// idStep is what stands between the ids of rows that one INSERT makes, as an expression.
+	// idStep is the distance between the ids of rows that one INSERT makes, as an expression.
 	idStep string
 	// mostRows is how many rows the engine answers with at most; 0 means any number.
 	mostRows int

@@ -188,7 +188,7 @@ func (b bench) EventsOf(tb testing.TB, bucket service.Bucket) []event.Event {
 	return eventsOf(tb, b.Database, bucket)
 }
 
-// eventsOf returns every event of a bucket by id. It holds each, as people get it, against events.schema.json.
+// eventsOf returns every event of a bucket by id. It compares each, as people get it, with events.schema.json.
 func eventsOf(tb testing.TB, d *enginetest.Database, bucket service.Bucket) []event.Event {
 	tb.Helper()
 	schema := eventSchema(tb)

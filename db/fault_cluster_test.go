@@ -26,7 +26,7 @@ import (
 // The tests that are named TestFault… start clusters of their own and break parts of them
 // while checks are asked: `make test-cluster-faults`.
 
-// faultWait bounds what comes by itself on a slow machine: a start, a failover.
+// faultWait bounds a start or a failover on a slow machine.
 const faultWait = 5 * time.Minute
 
 // ownCluster starts a cluster with tables for one test.
@@ -44,14 +44,14 @@ func ownCluster(t *testing.T, o vitess.Options) *vitess.Cluster {
 type load struct {
 	zone     service.Zone
 	store    *Store
-	asked    service.CheckStore // the store, or what stands in front of it
+	asked    service.CheckStore // the store, or a layer in front of it
 	deadline time.Duration      // of a call
 	pool     *sql.DB
 	count    atomic.Int64 // of the checks that were asked about key-…
 	told     atomic.Int64 // how many decisions came back
 
 	mu       sync.Mutex
-	admitted map[string]int     // by key: what callers were told
+	admitted map[string]int     // by key, as callers were told
 	faults   map[string][]error // by key
 	lastTold time.Time
 	silence  time.Duration // the longest time between two decisions
@@ -107,7 +107,7 @@ func (l *load) start(t *testing.T, callers int, once func() error) (stop func())
 	return stop
 }
 
-// breathe is what a caller does after a fault, so that callers do not spin while a shard is away.
+// breathe is the pause of a caller after a fault, so that callers do not spin while a shard is away.
 func breathe(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -115,7 +115,7 @@ func breathe(ctx context.Context) {
 	}
 }
 
-// askAbout asks one check of a bucket and remembers what came of it.
+// askAbout asks one check of a bucket and remembers the answer.
 func (l *load) askAbout(key string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.deadline)
 	defer cancel()
@@ -146,7 +146,7 @@ func (l *load) await(t *testing.T, when string) {
 	enginetest.Eventually(t, "200 decisions "+when, func() bool { return l.told.Load() >= enough })
 }
 
-// wantExact holds what is recorded against what callers were told: no bucket has more than its
+// wantExact compares the recorded rows with the callers' answers: no bucket has more than its
 // rate, and none has fewer txns than its callers were told of. Faults must say whether the check
 // may have been counted.
 func (l *load) wantExact(t *testing.T) {

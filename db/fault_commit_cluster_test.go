@@ -85,7 +85,7 @@ func (h *halfway) lose(t *testing.T, attemptID string, fault halfwayFault) (serv
 	return decision, err
 }
 
-// halfwayFault is what happens to the shards of a check while it waits in the COMMIT of one.
+// halfwayFault is a fault of the shards of a check while it waits in the COMMIT of one.
 type halfwayFault struct {
 	name string
 	held int // the shard whose COMMIT waits
@@ -241,7 +241,7 @@ func TestFaultHalfCommitIsUndecidedAndNeverOveradmits(t *testing.T) {
 			}
 		}
 	}
-	// What is on the second shard is on the first, which is committed before.
+	// Each row on the second shard is on the first, which is committed before.
 	if ended[[2]int{1, 0}] == 0 || ended[[2]int{1, 0}]+ended[[2]int{1, 1}]+
 		ended[[2]int{0, 0}] != rounds*len(halfwayFaults()) {
 		t.Errorf(

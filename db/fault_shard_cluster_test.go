@@ -34,7 +34,7 @@ type side struct {
 	answers []told
 }
 
-// told is what a caller was told, and when.
+// told is an answer to a caller, and its time.
 type told struct {
 	begun time.Time
 	took  time.Duration
@@ -52,7 +52,7 @@ func (s *side) ask() error {
 	return err
 }
 
-// since returns the answers to what was asked at or after an instant.
+// since returns the answers to checks that were asked at or after an instant.
 func (s *side) since(begin time.Time) []told {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func TestFaultKilledShardHarmsOnlyItsOwnBuckets(t *testing.T) {
 	stopLiving := l.start(t, callers, living.ask)
 	living.await(t, "to warm up", time.Now(), 500)
 	alone := span{begin: time.Now()}
-	living.await(t, "while nobody asks about the other", alone.begin, calm)
+	living.await(t, "while no check is about the other", alone.begin, calm)
 	alone.end = time.Now()
 	stopLost := l.start(t, callers, lost.ask)
 	lost.await(t, "to warm up", time.Now(), 500)
@@ -155,7 +155,7 @@ func TestFaultKilledShardHarmsOnlyItsOwnBuckets(t *testing.T) {
 	l.wantExact(t)
 	l.wantNoFaults(t, 1)
 	lost.wantInTime(t)
-	t.Logf("the living shard while nobody asks about the other: %s", living.paceIn(alone))
+	t.Logf("the living shard while no check is about the other: %s", living.paceIn(alone))
 	t.Logf("the living shard before the first kill: %s", living.paceIn(before))
 	t.Logf("the living shard while the other is away: %s", living.paceIn(away...))
 	t.Logf("the living shard from there to the next kill: %s", living.paceIn(between...))

@@ -67,7 +67,7 @@ func (c mockConnector) Connect(context.Context) (driver.Conn, error) {
 
 func (c mockConnector) Driver() driver.Driver { return c.mock }
 
-// reusable is what a mock's connection lacks.
+// reusable has the methods that a mock's connection lacks.
 type reusable struct{}
 
 func (reusable) ResetSession(context.Context) error { return nil }
@@ -113,7 +113,7 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 		"no space for temporary files":     {[]any{number(3)}, service.ErrNoSpace},
 		"no right to call":                 {[]any{number(1370)}, service.ErrForbidden},
 		"error after the COMMIT":           {[]any{number(session.NumberUnanswered)}, service.ErrUndecided},
-		"error that nobody knows":          {[]any{number(9999)}, internal},
+		"unknown error":                    {[]any{number(9999)}, internal},
 		"connection cut before the answer": {[]any{mysql.ErrInvalidConn}, service.ErrUndecided},
 		"connection cut in the answer":     {[]any{goodRow().RowError(0, mysql.ErrInvalidConn)}, service.ErrUndecided},
 		"no row":                           {[]any{answerRows()}, service.ErrUndecided},

@@ -15,7 +15,7 @@ import (
 	"velocityd/tools/enginetest/vitess"
 )
 
-// topologyAway is for how long etcd is away in tests. vtgate remembers what it read there for a
+// topologyAway is for how long etcd is away in tests. vtgate remembers its answers for a
 // second.
 const topologyAway = 20 * time.Second
 

@@ -18,7 +18,7 @@ import (
 )
 
 // foreignSettings are variables that change how an engine reads or evaluates an expression, those first that once
-// changed what a CHECK or a procedure says, or that one obeys. Engines that do not have one are left out.
+// changed the text of a CHECK or a procedure, or whether it is obeyed. Engines that do not have one are left out.
 func foreignSettings() []string {
 	seen := []string{
 		"default_collation_for_utf8mb4 = utf8mb4_general_ci", "character_set_collations = 'utf8mb4=utf8mb4_general_ci'",
@@ -118,7 +118,7 @@ func openAll(t *testing.T, foreign *sql.Conn) {
 	enginetest.Exec(t, foreign, "UPDATE zone_bucket_lock SET lockout_us = 0")
 }
 
-// wantRules holds what the CHECKs and triggers take and refuse in a session with strict mode.
+// wantRules tests which rows the CHECKs and triggers take and refuse in a session with strict mode.
 func wantRules(t *testing.T, d *enginetest.Database, setting string) {
 	t.Helper()
 	conn := sqlSession(t, d, "SET SESSION sql_mode = 'STRICT_ALL_TABLES'")

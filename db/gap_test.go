@@ -184,7 +184,7 @@ func TestLockedAttemptsHarmAttemptIDsOnly(t *testing.T) {
 	})
 }
 
-// events is what a store has told.
+// events are those that a store has told.
 type events struct {
 	mu   sync.Mutex
 	list []session.Event

@@ -49,7 +49,7 @@ func TestLongHeldBucketIsBusyOthersAreServed(t *testing.T) {
 }
 
 // TestTimedOutCallersLeaveNoConnectionAtWork keeps all connections for look-ups at work, so
-// that none of them can end what the callers leave behind.
+// that none of them can end the sessions that the callers leave behind.
 func TestTimedOutCallersLeaveNoConnectionAtWork(t *testing.T) {
 	t.Parallel()
 	t.Run("late", func(t *testing.T) {

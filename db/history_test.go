@@ -100,7 +100,7 @@ func TestAHistoryOfSixtyDaysIsReadRight(t *testing.T) {
 	})
 }
 
-// marksChangeNoPage holds pages against a plain reading of the rule, with no marks, few and many: these change the
+// marksChangeNoPage compares pages with a plain reading of the rule, with no marks, few and many: these change the
 // speed alone.
 func marksChangeNoPage(t *testing.T, d *enginetest.Database, begin time.Time, at func(uint64) time.Time) {
 	t.Helper()
@@ -146,7 +146,7 @@ func marksChangeNoPage(t *testing.T, d *enginetest.Database, begin time.Time, at
 	}
 }
 
-// listTxnsReadsTheHistory holds the procedure against the Go store, which is held against the rule.
+// listTxnsReadsTheHistory compares the procedure with the Go store, which is compared with the rule.
 func listTxnsReadsTheHistory(t *testing.T, d *enginetest.Database, begin time.Time, at func(uint64) time.Time) {
 	t.Helper()
 	store := connect(t, d, session.Options{})

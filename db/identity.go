@@ -43,10 +43,10 @@ func Identities(ctx context.Context, o session.Options) ([]Identity, error) {
 	return list, nil
 }
 
-// CompareKeys holds secret keys of pseudonyms against those that other instances use, by their
-// fingerprints in the database. It notes the fingerprint of a key that is new there, if the account
-// may. The error wraps service.ErrConflict if one of the keys has another secret there: instances
-// with different secrets under one id would each admit the rate. Its other errors are those of look-ups.
+// CompareKeys compares secret keys of pseudonyms with those that other instances use, by their fingerprints in the
+// database. It notes the fingerprint of a key that is new there, if the account may. The error wraps
+// service.ErrConflict if one of the keys has another secret there: instances with different secrets under one id would
+// each admit the rate. Its other errors are those of look-ups.
 func (s *Store) CompareKeys(ctx context.Context, keys []service.SecretKey) error {
 	for _, key := range keys {
 		name, own := "key "+key.String(), key.Fingerprint()

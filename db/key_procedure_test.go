@@ -32,7 +32,7 @@ func keyedZones() (zones []service.Zone) {
 	return zones
 }
 
-// FuzzProceduresTakeNormalKeys holds the procedures against the service: a key that the service leaves as it is, they
+// FuzzProceduresTakeNormalKeys compares the procedures with the service: a key that the service leaves as it is, they
 // take. Of names they refuse ASCII capitals and blanks around, of addresses everything that the service writes
 // otherwise or refuses.
 func FuzzProceduresTakeNormalKeys(f *testing.F) {

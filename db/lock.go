@@ -66,7 +66,7 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 		if madeInGoneZone {
 			makes = nil
 		}
-		// The next transaction also waits for and makes what this one did, which is rolled back.
+		// The next transaction also waits for the buckets and makes the rows of this one, which is rolled back.
 		makes, awaits = inOrder(append(makes, missing...)), inOrder(append(awaits, taken...))
 	}
 }
@@ -163,7 +163,7 @@ func (b *batch) makeRows(r *session.Reading, buckets []service.Bucket) {
 	}
 }
 
-// selectLock is what a decision reads of the rows that it locks, without the condition.
+// selectLock selects the columns that a decision reads of the rows that it locks, without the condition.
 const selectLock = "SELECT zone_id, bucket_key, " + history.LockoutColumns + ", tally, tally_from, tally_until, " +
 	"tallied_at FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE "
 

@@ -18,7 +18,7 @@ import (
 )
 
 // holdOpen opens a transaction of an isolation level as an account, carries out statements in
-// it, and returns what ends it.
+// it, and returns the function that ends it.
 func holdOpen(t *testing.T, as *enginetest.Database, isolation string, statements ...string) (end func()) {
 	t.Helper()
 	conn, err := as.SQL.Conn(context.Background())
@@ -38,7 +38,7 @@ func holdOpen(t *testing.T, as *enginetest.Database, isolation string, statement
 	return func() { enginetest.Exec(t, conn, "ROLLBACK") }
 }
 
-// views are what analysts read.
+// views are those of analysts.
 func views() []string {
 	var names []string
 	for _, right := range roles.Rights(migrations.MySQL, roles.Analyst) {
@@ -91,7 +91,7 @@ func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 	})
 }
 
-// TestLocksDespiteViewsAreAsDocumented holds the engines to what docs/analyst.md warns
+// TestLocksDespiteViewsAreAsDocumented holds the engines to the statements that docs/analyst.md warns
 // of, and shows that the test above could fail.
 func TestLocksDespiteViewsAreAsDocumented(t *testing.T) {
 	t.Parallel()

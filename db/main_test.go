@@ -131,7 +131,7 @@ func (b bench) Release(ctx context.Context, bucket service.Bucket, principal, re
 	return b.store.Release(ctx, bucket, principal, reason)
 }
 
-// explainedBench is a bench that explains what it blocks.
+// explainedBench is a bench that explains each attempt that it blocks.
 type explainedBench struct {
 	bench
 	tb testing.TB
@@ -169,7 +169,7 @@ func (s inBatches) CheckAll(ctx context.Context, call service.Call) ([]service.D
 	return s.checkBatch(ctx, service.Call{Checks: checks})
 }
 
-// stand sets up what most tests need: a fresh database with these zones, and a
+// stand sets up the fixture of most tests: a fresh database with these zones, and a
 // store on it.
 func stand(
 	tb testing.TB, engine *enginetest.Engine, o session.Options, zones ...service.Zone,
@@ -261,7 +261,7 @@ func sqlSession(t *testing.T, d *enginetest.Database, settings ...string) *sql.C
 	return conn
 }
 
-// row is what check_velocity answers.
+// row is an answer of check_velocity.
 type row struct {
 	blocked      bool
 	txnID        uint64
@@ -305,7 +305,7 @@ func meanwhile(work func()) (stop func()) {
 	return func() { close(stopped); group.Wait() }
 }
 
-// wantSettled audits what is recorded in steady zones, and wants no transaction open.
+// wantSettled audits the rows of steady zones, and wants no transaction open.
 func wantSettled(t *testing.T, d *enginetest.Database, zones ...service.Zone) {
 	t.Helper()
 	d.Audit(t, zones...)

@@ -100,7 +100,7 @@ func TestRowsAreMadeImmediatelyForMostlyNewBuckets(t *testing.T) {
 			{check(user("a"), user("b")), 0},       // the zone is not known
 			{check(user("c"), user("d")), 2},       // as the two before
 			{check(user("a"), user("e")), 1},       // one of them is known
-			{check(user("old"), user("older")), 2}, // in vain
+			{check(user("old"), user("older")), 2}, // which time out
 			{check(user("f"), user("g")), 0},
 			{append(check(user("h")), check(service.Bucket{ZoneID: 2, Key: "no such zone"}, user("i"))[0]), 1},
 			{ruled(check(user("j"), user("k"))), 2}, // the rule says less than the zone, and means the same
@@ -201,7 +201,7 @@ func TestBatchNeverMeetsUnrequestedRow(t *testing.T) {
 }
 
 // TestHeldBucketIsGivenUpDespiteForgottenHints empties the memory of buckets before each
-// packet: what a batch has found taken it must know by itself.
+// packet: the batch itself must remember the rows that it found taken.
 func TestHeldBucketIsGivenUpDespiteForgottenHints(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -190,7 +190,7 @@ func (b *batch) sendAll(ctx context.Context, r *session.Reading, before, txns in
 	if txns == 0 {
 		return 0, nil
 	}
-	// The answers are those to RELEASE SAVEPOINT, to what came before, to the INSERT of the txns, to others, and to
+	// The answers are those to RELEASE SAVEPOINT, to the statements before, to the INSERT of the txns, to others, and to
 	// COMMIT.
 	inserted := 1 + before
 	result, ok := answer.(mysql.Result)

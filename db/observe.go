@@ -13,7 +13,7 @@ func (s *Store) note(e session.Event) {
 	}
 }
 
-// noteError notes what an error of the engine means, if that is an Event.
+// noteError notes the Event that an error of the engine means, if there is one.
 func (s *Store) noteError(err error) {
 	switch {
 	case session.IsNumber(err, session.NumberLockWait):

@@ -17,7 +17,7 @@ import (
 // It locks no more buckets than that.
 const mostSettled = 500
 
-// report says what becomes of reports, and records it, by statements. The txns of all reports
+// report settles reports, and records them, by statements. The txns of all reports
 // are looked up once. They are settled in order, in a transaction for every mostSettled txns. If
 // one of these fails after others were committed, the error wraps service.ErrUndecided: reporting
 // again records the rest.
@@ -86,7 +86,7 @@ func pieceOf(checks [][]history.Row, most int) int {
 	return len(checks)
 }
 
-// settle says what becomes of reports on checks, and records it in one transaction.
+// settle settles reports on checks, and records them in one transaction.
 func (s *Store) settle(
 	ctx context.Context, reports []service.Report, checks [][]history.Row,
 ) ([]service.ReportStatus, error) {
@@ -121,8 +121,7 @@ func (s *Store) settle(
 	return statuses, nil
 }
 
-// settle locks the buckets of checks, reads the checks' txns and zones, and says what becomes of
-// reports on the checks.
+// settle locks the buckets of checks, reads the checks' txns and zones, and settles reports on the checks.
 func (e bucketWork) settle(
 	ctx context.Context, reports []service.Report, checks [][]history.Row,
 ) (service.Settlement, error) {
@@ -234,7 +233,7 @@ func (e bucketWork) record(p *session.Packet, settled []service.SettledTxn, rese
 	}
 }
 
-// outcomeChange is what txns have in common that one statement changes: all of them lie on one
+// outcomeChange has the values in common of the txns that one statement changes: all of them lie on one
 // shard, and in one partition if the table has any.
 type outcomeChange struct {
 	shard     int

@@ -13,7 +13,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// TestReportFinishesHalfDoneEarlierReport does by hand what is left when one shard commits
+// TestReportFinishesHalfDoneEarlierReport makes the rows that are left when one shard commits
 // and the other is lost.
 func TestReportFinishesHalfDoneEarlierReport(t *testing.T) {
 	t.Parallel()

@@ -91,7 +91,7 @@ func TestLongLockedTableLeavesOnlyAllowedConnections(t *testing.T) {
 				t.Errorf("%d connections, want %d at most", n-own, conns)
 			}
 		}
-		enginetest.Eventually(t, "nobody waits for the table any more", func() bool {
+		enginetest.Eventually(t, "no session waits for the table any more", func() bool {
 			if n := len(d.Sessions(t)); n > conns+own {
 				t.Fatalf("%d connections, want %d at most", n-own, conns)
 			}

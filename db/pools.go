@@ -14,7 +14,7 @@ import (
 // and for webhooks.
 const background = 3
 
-// pools are the connections of a store, by what they are for.
+// pools are the connections of a store, by their use.
 type pools struct {
 	// checks has the connections that decide checks. They are the only ones of a store that take several statements in a
 	// packet.

@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-// portableDialect is what engines without procedures have in common. Reports and releases are
+// portableDialect has the methods that engines without procedures have in common. Reports and releases are
 // statements in a batch: see bucket_work.go.
 type portableDialect struct{}
 

@@ -75,10 +75,10 @@ func (p *Probe) SchemaVersion(ctx context.Context) (version uint, dirty bool, er
 // The error is an *UnreadyError. ctx should have a deadline of two seconds or more.
 func (p *Probe) Ready(ctx context.Context) error { return p.ready(ctx, true) }
 
-// ReadyForChecks is Ready for what decides checks alone.
+// ReadyForChecks is Ready for checks alone.
 func (p *Probe) ReadyForChecks(ctx context.Context) error { return p.ready(ctx, false) }
 
-// ReadyForReleases calls what releases a bucket. It is no part of Ready, since checks are decided
+// ReadyForReleases calls the procedure that releases a bucket. It is no part of Ready, since checks are decided
 // without. Where there are no procedures, it does nothing. Errors are those of Ready.
 func (p *Probe) ReadyForReleases(ctx context.Context) error {
 	return Unready(ctx, p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
@@ -154,7 +154,7 @@ func halfOf(ctx context.Context) time.Duration {
 }
 
 // onConn does something on the one connection, until the deadline of ctx, and gives
-// the connection up if that fails: the engine then takes back what was begun. A
+// the connection up if that fails: the engine then rolls back. A
 // statement that waits for a table there ends by itself within a second.
 func (p *Probe) onConn(ctx context.Context, do func(context.Context, *session.Conn) error) error {
 	select {
@@ -187,7 +187,7 @@ func (p *Probe) onConnFor(
 	return p.onConn(ctx, do)
 }
 
-// Describe returns the rows of CALL describe_schema: what the database has of procedures, triggers,
+// Describe returns the rows of CALL describe_schema: the database's procedures, triggers,
 // views, keys and constraints, as the engine keeps it. The error is an *UnreadyError.
 func (p *Probe) Describe(ctx context.Context) ([][]string, error) {
 	rows, err := p.list(ctx, 6, "CALL describe_schema()")

@@ -44,10 +44,10 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 	}
 }
 
-// What vtgate must have been told, and cannot decide checks without. The tests of this package that
+// The names and sequences that vtgate must know to decide checks. The tests of this package that
 // are parallel begin after this one, and find all of it.
 //
-//nolint:paralleltest // it takes away what other tests need
+//nolint:paralleltest // it takes tables away from other tests
 func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 	pool := overCluster(t)
 	p := probe(t, clusterDSN(t))

@@ -69,7 +69,7 @@ func TestProveFindsAStackThatIsTooSmall(t *testing.T) {
 	})
 }
 
-// TestProveFindsThatAPartitionIsMissing ends the partitions in the past, and then does what the reason says.
+// TestProveFindsThatAPartitionIsMissing ends the partitions in the past, and then follows the reason's advice.
 func TestProveFindsThatAPartitionIsMissing(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {

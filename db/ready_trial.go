@@ -14,9 +14,9 @@ import (
 
 // obstacle is an error of something that a decision needs.
 type obstacle struct {
-	right  string // what the account needs for it
-	object string // on what
-	way    string // what is not possible without; empty for checks
+	right  string // that the account needs
+	object string // of the right
+	way    string // that is impossible without it; empty for checks
 	error
 }
 
@@ -103,7 +103,7 @@ func trialBatch(conn *session.Conn, buckets []service.Bucket) *batch {
 	return b
 }
 
-// tryLimits reads what a decision reads besides buckets. On engines with procedures it calls those that decide a
+// tryLimits reads the zones and overrides of a decision. On engines with procedures it calls those that decide a
 // lone check and, if reports is true, record outcomes: these begin transactions of their own.
 func tryLimits(ctx context.Context, conn *session.Conn, reports bool) error {
 	d := dialectOf(conn.Engine)
@@ -215,8 +215,8 @@ func record(ctx context.Context, conn *session.Conn) error {
 	return r.ask(ctx, conn)
 }
 
-// readings returns what a batch reads, as a packet. The buckets are of two zones, because an engine looks a single row
-// up before it says how it would.
+// readings returns the statements by which a batch reads, as a packet. The buckets are of two zones, because an engine
+// looks a single row up before it says how it would.
 func readings(conn *session.Conn) (packet string) {
 	buckets := []service.Bucket{unusedBucket(), unusedBucket()}
 	buckets[1].ZoneID--

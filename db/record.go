@@ -68,9 +68,9 @@ const (
 	allTxnRowColumns  = txnRowColumns + longTxnRowColumns + repeatColumns
 )
 
-// insertTxns writes the rows of all txns. What only checks of several buckets, checks with an
-// attempt id and denied ones have is left out where there are none: four columns that are NULL
-// cost MariaDB a tenth of a row. So is what only a txn has that stands for several attempts.
+// insertTxns writes the rows of all txns. The columns of checks of several buckets, of checks with an attempt id and of
+// denied ones are left out where there are none: four columns that are NULL cost MariaDB a tenth of a row. So are those
+// of a txn that stands for several attempts.
 func (b *batch) insertTxns(p *session.Packet, ruling *service.Ruling) {
 	if len(ruling.Txns) == 0 {
 		return
@@ -146,7 +146,7 @@ func (b *batch) updateLockouts(p *session.Packet, ruling *service.Ruling) {
 	}
 }
 
-// rememberAttempts writes what is answered to attempt ids. The ids of txns follow
+// rememberAttempts writes the answers to attempt ids. The ids of txns follow
 // from that of the first one, which only the engine knows yet.
 func (b *batch) rememberAttempts(p *session.Packet, ruling *service.Ruling) {
 	var expired []string // that begin anew

@@ -45,7 +45,7 @@ func TestMissingRightIsForbiddenAndMendedByGrant(t *testing.T) {
 					}
 				}
 				if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn") + d.Count(t, "SELECT COUNT(*) FROM zone_attempt"); n != 0 {
-					t.Errorf("%d rows are recorded of what was refused", n)
+					t.Errorf("%d rows are recorded of refused attempts", n)
 				}
 				d.AwaitNone(t, "the test")
 				enginetest.Exec(t, d.SQL, "GRANT "+c.right+" ON "+database+"."+c.on+" TO "+account)
@@ -80,7 +80,7 @@ func TestRejectedAccountIsForbidden(t *testing.T) {
 	})
 }
 
-// TestWhatIsMissingIsToldApart holds against each other what may be on its way and what
+// TestWhatIsMissingIsToldApart holds against each other objects that may be on their way and those that
 // a person must mend.
 func TestWhatIsMissingIsToldApart(t *testing.T) {
 	t.Parallel()
@@ -196,7 +196,7 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 		defer conn.Close()
 		enginetest.Exec(
 			t, conn, "SET @rate = 5, @window = 60, @period = 'none', @anchor = 1, @velocity = NULL, @oldest = NULL")
-		// What works under locks that its caller holds.
+		// Procedures that work under locks which their caller holds.
 		wantRefused(t, conn,
 			"CALL find_override(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e, @f)",
 			"CALL judge_bucket(1, 'a', UTC_TIMESTAMP(6), TRUE, 'enforce', 0, 0, 'opaque', FALSE, 0, @rate, @window, @period, "+

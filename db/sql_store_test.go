@@ -233,7 +233,8 @@ func TestProceduresKeepTheContract(t *testing.T) {
 	})
 }
 
-// TestLoneChecksByBucketsKeepTheContract asks of check_velocity_buckets what else check_velocity_by_rule is asked.
+// TestLoneChecksByBucketsKeepTheContract asks check_velocity_buckets the questions that check_velocity_by_rule is asked
+// otherwise.
 func TestLoneChecksByBucketsKeepTheContract(t *testing.T) {
 	t.Parallel()
 	enginetest.One(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -122,7 +122,7 @@ func TestBucketNamedTwiceInCheckCountsOnce(t *testing.T) {
 }
 
 // TestAProcedureOfTheCallersOwnMayCall holds that a CALL from within another
-// procedure sees what was committed while it waited.
+// procedure sees the rows that were committed while it waited.
 func TestAProcedureOfTheCallersOwnMayCall(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {

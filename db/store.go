@@ -109,7 +109,7 @@ func (s *Store) Replays() backtest.Source {
 // RetentionRunner returns the runner of the tasks that one instance among all does again and again.
 func (s *Store) RetentionRunner() *retention.Runner { return s.retention }
 
-// Probe returns the probe of the store's database. What it finds out of the engine and its shards the store knows, too:
+// Probe returns the probe of the store's database. The store learns from it the engine and its shards:
 // so a store that has decided nothing yet can decide when the probe has succeeded. The store closes it.
 func (s *Store) Probe() *Probe { return s.probe }
 

@@ -145,7 +145,7 @@ func TestStoppedServerIsQuicklyBusyAndRecoversItself(t *testing.T) {
 	})
 }
 
-// midRun asks checks, each with a key of its own, and remembers what became of
+// midRun asks checks, each with a key of its own, and remembers the answers to
 // them.
 type midRun struct {
 	limiter *service.Limiter
@@ -187,7 +187,7 @@ func (r *midRun) count(kind error) (n int) {
 	return n
 }
 
-// compare holds what callers were told against what is recorded: decided is a
+// compare compares the answers to callers with the rows: decided is a
 // row, busy is none, undecided may be either.
 func (r *midRun) compare(t *testing.T, d *enginetest.Database) {
 	t.Helper()

@@ -122,8 +122,8 @@ func TestTallyOutrunByManyTxnsIsRemade(t *testing.T) {
 	})
 }
 
-// TestTalliesKnowWhateverIsDoneUnderTheLock does what changes how many txns count in
-// the interval of a tally, and what does not.
+// TestTalliesKnowWhateverIsDoneUnderTheLock makes changes that alter the number of txns in the interval of a tally, and
+// others.
 func TestTalliesKnowWhateverIsDoneUnderTheLock(t *testing.T) {
 	t.Parallel()
 	check := func(how int, by time.Duration) func(*testing.T, *tallied) {
@@ -295,7 +295,7 @@ func (w *twin) countUses(packet string) string {
 	return packet
 }
 
-// auditTallies holds each tally of some zones against the rows.
+// auditTallies compares each tally of some zones with the rows.
 func (w *twin) auditTallies(t *testing.T, firstZone, lastZone int64) {
 	t.Helper()
 	if wrong := w.Count(t, `

@@ -18,7 +18,7 @@ import (
 )
 
 // TestClusterGoAndSQLAgreeOnRandomTimelines lets the store on the two shards of a cluster live
-// through what the procedures on MySQL live through. They may differ in this, and in nothing else:
+// through the same timeline as the procedures on MySQL. They may differ in this, and in nothing else:
 //   - An attempt id that is used again without the buckets that it had may be a new attempt on
 //     shards, and is ErrConflict on MySQL. No timeline does that on a cluster: see randomCheck.
 //   - Ids of txns and overrides are others. They are compared by their order.
@@ -30,7 +30,7 @@ func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 		return []service.CheckStore{sqlStore{conns: s.lookUps.Conns.DB}, sqlStore{conns: s.lookUps.Conns.DB, several: true}}
 	})
 	sharded := newShardedTwin(t)
-	// What an earlier run has left that was cut off.
+	// The rows of an earlier run that was cut off.
 	clearZones(t, sharded.SQL, firstLived, 2*firstLived)
 	deleteRows(t, sharded.SQL, "zone_attempt WHERE attempt_id LIKE 'cluster-t%'")
 	liveTogether(t, []*twin{sharded, onMySQL}, firstLived, 50)
@@ -54,7 +54,7 @@ func TestClusterTimelinesUseBothShardsInEachZone(t *testing.T) {
 const firstLived = 100_001
 
 // newShardedTwin returns a twin on the cluster that VELOCITY_CLUSTER_DSN names. Two instances of
-// the service ask it: each must know what the other one has done.
+// the service ask it: each must know the work of the other one.
 func newShardedTwin(t *testing.T) *twin {
 	t.Helper()
 	w := &twin{Database: &enginetest.Database{SQL: overCluster(t)}, isSharded: true}

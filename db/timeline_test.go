@@ -84,14 +84,14 @@ func seedsThatDiffered() []uint64 {
 type twinTimeline struct {
 	twins   []*twin // Go's, and SQL's
 	random  *rand.Rand
-	past    []string // what happened
+	past    []string // one line for each step
 	now     time.Time
 	steady  bool // zones stay as they were first, so that the rows can be audited
 	first   int64
 	zones   map[int64]service.Zone // that exist
 	audited []service.Zone
 	keys    [3][]string
-	// instants and spans are what edges are made of: something ends at an instant
+	// instants and spans make edges: something ends at an instant
 	// and a span.
 	instants []time.Time
 	spans    []time.Duration
@@ -157,7 +157,7 @@ func (l *twinTimeline) live(t *testing.T) {
 	}
 }
 
-// forget removes what the twins have of the timeline.
+// forget removes the twins' rows of the timeline.
 func (l *twinTimeline) forget(t *testing.T) {
 	t.Helper()
 	for _, w := range l.twins {

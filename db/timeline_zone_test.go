@@ -164,7 +164,7 @@ func (l *twinTimeline) leave(t *testing.T, bucket service.Bucket, instants []tim
 	}
 }
 
-// clean removes what a cleaner may: lock rows, and attempts that mean nothing.
+// clean removes rows that a cleaner may remove: lock rows, and attempts that mean nothing.
 func (l *twinTimeline) clean(t *testing.T) {
 	t.Helper()
 	bucket := l.bucket()

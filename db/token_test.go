@@ -110,7 +110,7 @@ func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 			t.Errorf("revoked again: %v", err)
 		}
 		if _, err := store.Records.RevokeCredential(t.Context(), 99, "third@host"); !errors.Is(err, service.ErrNotFound) {
-			t.Errorf("revoked what is not there: %v", err)
+			t.Errorf("revoked a missing credential: %v", err)
 		}
 		all, _, err := store.Records.Credentials(t.Context())
 		if err != nil || len(all) != 3 || all[1].RevokedBy != "other@host" {
@@ -220,7 +220,7 @@ func TestZoneEditorMayRevokeButNeverRestoreToken(t *testing.T) {
 		}
 		if ended, err := store.Records.RevokeCredential(t.Context(), second.ID, ""); err != nil ||
 			!strings.Contains(ended.RevokedBy, "@") {
-			t.Errorf("revoked by nobody: %+v, %v", ended, err)
+			t.Errorf("revoked without a principal: %+v, %v", ended, err)
 		}
 		for l, want := range map[access.Listing][]uint64{
 			{Limit: 9}: {first.ID, second.ID}, {Limit: 1}: {first.ID}, {After: first.ID, Limit: 9}: {second.ID},
@@ -238,7 +238,7 @@ func TestZoneEditorMayRevokeButNeverRestoreToken(t *testing.T) {
 		if d.Count(
 			t,
 			"SELECT COUNT(*) FROM zone_audit WHERE subject = 'token' AND action = 'update' AND principal = 'ann via helpdesk'") != 1 {
-			t.Error("the audit does not say who revoked")
+			t.Error("the audit does not name the principal of the revocation")
 		}
 		if !store.database.Engine().HasRoutines() {
 			return
@@ -294,25 +294,25 @@ func TestSchemaRefusesCredentialsThatMeanNothing(t *testing.T) {
 			enginetest.Exec(
 				t, conn, into+"'token', 'a-b._@9', 'vel_abcd', NULL, 'check,admin', '1,22,2147483647', NULL, NULL, NULL)")
 			for name, row := range map[string]string{
-				"no kind":               "'', 'a', 'vel_', NULL, 'check', NULL, NULL, NULL, NULL",
-				"token without start":   "'token', 'a', NULL, NULL, 'check', NULL, NULL, NULL, NULL",
-				"token with subject":    "'token', 'a', 'vel_', 'CN=a', 'check', NULL, NULL, NULL, NULL",
-				"no subject":            "'certificate', 'a', NULL, NULL, 'check', NULL, NULL, NULL, NULL",
-				"empty subject":         "'certificate', 'a', NULL, '', 'check', NULL, NULL, NULL, NULL",
-				"certificate and start": "'certificate', 'a', 'vel_', 'CN=a', 'check', NULL, NULL, NULL, NULL",
-				"no name":               "'token', '', 'vel_', NULL, 'check', NULL, NULL, NULL, NULL",
-				"name a number":         "'token', '7', 'vel_', NULL, 'check', NULL, NULL, NULL, NULL",
-				"name of two lines":     "'token', 'a\n', 'vel_', NULL, 'check', NULL, NULL, NULL, NULL",
-				"no scope":              "'token', 'a', 'vel_', NULL, '', NULL, NULL, NULL, NULL",
-				"unknown scope":         "'token', 'a', 'vel_', NULL, 'root', NULL, NULL, NULL, NULL",
-				"empty zones":           "'token', 'a', 'vel_', NULL, 'check', '', NULL, NULL, NULL",
-				"zones with a space":    "'token', 'a', 'vel_', NULL, 'check', '1, 2', NULL, NULL, NULL",
-				"zones in JSON":         "'token', 'a', 'vel_', NULL, 'check', '[1]', NULL, NULL, NULL",
-				"zone 0":                "'token', 'a', 'vel_', NULL, 'check', '0', NULL, NULL, NULL",
-				"zones of two lines":    "'token', 'a', 'vel_', NULL, 'check', '1\n', NULL, NULL, NULL",
-				"expiry":                "'token', 'a', 'vel_', NULL, 'check', NULL, '2200-01-01', NULL, NULL",
-				"revoked by nobody":     "'token', 'a', 'vel_', NULL, 'check', NULL, NULL, '2026-01-01', NULL",
-				"revoked never":         "'token', 'a', 'vel_', NULL, 'check', NULL, NULL, NULL, 'dba'",
+				"no kind":                    "'', 'a', 'vel_', NULL, 'check', NULL, NULL, NULL, NULL",
+				"token without start":        "'token', 'a', NULL, NULL, 'check', NULL, NULL, NULL, NULL",
+				"token with subject":         "'token', 'a', 'vel_', 'CN=a', 'check', NULL, NULL, NULL, NULL",
+				"no subject":                 "'certificate', 'a', NULL, NULL, 'check', NULL, NULL, NULL, NULL",
+				"empty subject":              "'certificate', 'a', NULL, '', 'check', NULL, NULL, NULL, NULL",
+				"certificate and start":      "'certificate', 'a', 'vel_', 'CN=a', 'check', NULL, NULL, NULL, NULL",
+				"no name":                    "'token', '', 'vel_', NULL, 'check', NULL, NULL, NULL, NULL",
+				"name a number":              "'token', '7', 'vel_', NULL, 'check', NULL, NULL, NULL, NULL",
+				"name of two lines":          "'token', 'a\n', 'vel_', NULL, 'check', NULL, NULL, NULL, NULL",
+				"no scope":                   "'token', 'a', 'vel_', NULL, '', NULL, NULL, NULL, NULL",
+				"unknown scope":              "'token', 'a', 'vel_', NULL, 'root', NULL, NULL, NULL, NULL",
+				"empty zones":                "'token', 'a', 'vel_', NULL, 'check', '', NULL, NULL, NULL",
+				"zones with a space":         "'token', 'a', 'vel_', NULL, 'check', '1, 2', NULL, NULL, NULL",
+				"zones in JSON":              "'token', 'a', 'vel_', NULL, 'check', '[1]', NULL, NULL, NULL",
+				"zone 0":                     "'token', 'a', 'vel_', NULL, 'check', '0', NULL, NULL, NULL",
+				"zones of two lines":         "'token', 'a', 'vel_', NULL, 'check', '1\n', NULL, NULL, NULL",
+				"expiry":                     "'token', 'a', 'vel_', NULL, 'check', NULL, '2200-01-01', NULL, NULL",
+				"revoked without an account": "'token', 'a', 'vel_', NULL, 'check', NULL, NULL, '2026-01-01', NULL",
+				"revoked never":              "'token', 'a', 'vel_', NULL, 'check', NULL, NULL, NULL, 'dba'",
 			} {
 				if _, err := conn.ExecContext(t.Context(), into+row+")"); err == nil {
 					t.Errorf("%q, %s: taken", mode, name)

@@ -23,7 +23,7 @@ type twin struct {
 	*enginetest.Database
 	dba   dba
 	store *Store
-	// others carries out what is no check: reports, releases and peeks.
+	// others carries out reports, releases and peeks.
 	others *Store
 	ask    []service.CheckStore // to choose from, for each call
 	uses   int                  // of tallies, by the store's batches
@@ -31,8 +31,7 @@ type twin struct {
 	// atClock.
 	isSharded bool
 	now       time.Time
-	// ordinals and checkIDs are the names of what the twins number on their own:
-	// 1 is what came first.
+	// ordinals and checkIDs are names for the ids that each twin counts by itself: 1 is the first.
 	ordinals, checkIDs, overrideIDs map[uint64]int
 }
 
@@ -44,7 +43,7 @@ type dba interface {
 	DeleteOverrides(tb testing.TB, zoneID int64)
 }
 
-// newTwin returns a twin that carries out what is no check by statements or by procedures.
+// newTwin returns a twin that carries out reports, releases and peeks by statements or by procedures.
 func newTwin(t *testing.T, on *enginetest.Engine, byStatements bool, ask func(*Store) []service.CheckStore) *twin {
 	t.Helper()
 	d := on.Database(t)
@@ -100,7 +99,7 @@ func kindOf(err error) string {
 	return fmt.Sprint(err)
 }
 
-// answers asks checks and tells what was answered, one line each, with ordinals in
+// answers asks checks and returns the answers, one line each, with ordinals in
 // place of ids.
 func (w *twin) answers(how int, checks []service.Check) (lines []string, decisions []service.Decision) {
 	decisions, err := w.ask[how].CheckAll(context.Background(), service.Call{Checks: checks})

@@ -152,7 +152,7 @@ func (c *caller) script(t *testing.T, settings ...string) (answers []string, ref
 
 var waitsOfAnHour = regexp.MustCompile(`((?:retry|reset)_after=)3[0-6]\d\d\b`)
 
-// hold runs a script and holds it against one of a session without settings.
+// hold runs a script and compares it with one of a session without settings.
 func (c *caller) hold(t *testing.T, want []string, settings ...string) {
 	t.Helper()
 	got, refused := c.script(t, settings...)
@@ -253,7 +253,7 @@ func TestNoVariableOfASessionMovesADecision(t *testing.T) {
 	})
 }
 
-// read sets a variable in a session of its own and returns what it is then, or
+// read sets a variable in a session of its own and returns its value then, or
 // nothing if the account may not set it so.
 func (c *caller) read(t *testing.T, name, value string) (now string) {
 	t.Helper()

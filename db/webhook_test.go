@@ -23,7 +23,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// inbox is a receiver that takes what it does not refuse.
+// inbox is a receiver that takes all events that it does not refuse.
 type inbox struct {
 	mu      sync.Mutex
 	refuses bool
@@ -226,7 +226,7 @@ func TestLateCommittedEventIsNotSkipped(t *testing.T) {
 		// Young on slow machines, too.
 		enginetest.Exec(t, d.SQL, "UPDATE zone_event SET created_at = created_at + INTERVAL 1 HOUR WHERE id = ?", last)
 		if runs, err := store.WebhookRunner(box.send).Turn(ctx); err != nil || len(box.got) > 0 {
-			t.Errorf("sent %v before what has a lower id was committed: %v, %v", box.got, runs, err)
+			t.Errorf("sent %v before an event with a lower id was committed: %v, %v", box.got, runs, err)
 		}
 		if err := late.Commit(); err != nil {
 			t.Fatal(err)

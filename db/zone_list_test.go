@@ -12,7 +12,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// renewed returns what a list of zones has become, which must be all zones of the database.
+// renewed returns a list of zones as it is now, which must be all zones of the database.
 func renewed(t *testing.T, store *Store, known records.ZoneList) records.ZoneList {
 	t.Helper()
 	now, err := store.Records.RenewZones(t.Context(), known)

@@ -60,7 +60,7 @@ func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 		if got, err := store.Records.Zones(ctx); err != nil || !slices.Equal(got, want) {
 			t.Errorf("listed %+v, %v, want %+v", got, err, want)
 		}
-		// Replaced as a whole: what is left out goes back to its default.
+		// Replaced as a whole: a setting that is left out goes back to its default.
 		put, err := store.Records.PutZone(ctx, zone(7, 1, time.Hour), service.Match{}, "")
 		bare := zone(7, 1, time.Hour).WithDefaults()
 		bare.Revision = 2

@@ -1,8 +1,8 @@
--- The row of a bucket is its mutex: whoever decides holds it FOR UPDATE. It comes
+-- The row of a bucket is its mutex: the deciding session holds it FOR UPDATE. It comes
 -- into being at the bucket's first check and carries the bucket's last lockout.
 --
 -- It also carries a tally, if a batch of the service has counted many txns in the
--- bucket, so that the next one need not count them again. Whoever records a txn
+-- bucket, so that the next one need not count them again. A writer that records a txn
 -- in a tally's interval, or lets one of it no longer count, forgets the tally under
 -- the same lock: CALL forget_tally.
 --

@@ -1,4 +1,4 @@
--- What was answered to the checks that gave an attempt_id, for as long as a
+-- The answers to checks with an attempt_id, for as long as a
 -- retry is to get the same answer. Compared byte by byte: 'a' and 'a ' are two
 -- attempts.
 --

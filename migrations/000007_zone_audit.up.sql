@@ -1,5 +1,5 @@
 -- Every change of a zone, an override, a token or a webhook, every release of a bucket, every export of the history and every
--- erasure of a key, whoever made it: written by triggers, by release_bucket, by note_export and by velocityd subject erase. Vitess and
+-- erasure of a key, by any account: written by triggers, by release_bucket, by note_export and by velocityd subject erase. Vitess and
 -- TiDB have neither: there, velocityd writes the row in the transaction of its own change, and changes by other writers are
 -- not here.
 CREATE TABLE zone_audit (

@@ -1,4 +1,4 @@
--- What the runner of retention did last, one row for each of its tasks.
+-- The last runs of the runner of retention, one row for each of its tasks.
 CREATE TABLE retention_task (
   name     VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   began_at DATETIME(6) NOT NULL COMMENT 'UTC: begin of the last run',

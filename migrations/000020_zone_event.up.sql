@@ -1,5 +1,5 @@
--- What happened and others may want to know at once: lockouts that begin and end, releases, and changes of zones,
--- overrides and tokens. A row is written in the transaction of its cause, so there is none of what was rolled back. Its
+-- Events for followers: lockouts that begin and end, releases, and changes of zones,
+-- overrides and tokens. A row is written in the transaction of its cause, so a change that was rolled back has none. Its
 -- id does not tell when it was committed: readers stay five seconds behind created_at.
 --
 -- The ids of one bucket's rows are in the order in which things happened to it, because its lock is held when they are given.

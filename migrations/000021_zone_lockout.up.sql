@@ -1,4 +1,4 @@
--- The lockouts that have begun and not ended, of zones that enforce: the list of who is locked. It is written beside
+-- The lockouts that have begun and not ended, of zones that enforce: the list of locked buckets. It is written beside
 -- zone_event when a lockout begins, loses a row when the bucket is released, and when a task of retention notes that the
 -- lockout ended by time. Decisions do not read it: zone_bucket_lock has the truth. So a lockout that a zone switched off
 -- is here until it would have ended.
@@ -6,7 +6,7 @@
 -- A lockout can begin before the task has noted the end of the one before, so locked_at is part of the key. At most one row
 -- of a bucket ends after now.
 --
--- Who is locked in a zone is listed by the id of the txn, the newest lockout first: an index on it costs the attempts that
+-- The locked buckets of a zone are listed by the id of the txn, the newest lockout first: an index on it costs the attempts that
 -- begin a lockout a little, and no others.
 CREATE TABLE zone_lockout (
   zone_id      INT NOT NULL,

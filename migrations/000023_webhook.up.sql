@@ -1,4 +1,4 @@
--- Who gets events by HTTP. Only the service reads the secrets: people have the view read_webhook.
+-- The receivers of events by HTTP. Only the service reads the secrets: people have the view read_webhook.
 CREATE TABLE webhook (
   id           BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
   url          VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,

@@ -8,7 +8,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// audited returns what was recorded since the last call, oldest first, in short.
+// audited returns the rows that were recorded since the last call, oldest first, in short.
 func audited(t *testing.T, d *enginetest.Database) []string {
 	t.Helper()
 	lines := rows(t, d, "SELECT CONCAT(subject, ' ', action, ' ', zone_id, ' ', COALESCE(principal, '-'), ' ', "+
@@ -102,7 +102,7 @@ func TestAuditTellsTheWholeState(t *testing.T) {
 		// The session's account, with any definer of the triggers.
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE changed_by <> SESSION_USER() OR changed_by NOT LIKE '%@%' "+
 			"OR changed_at NOT BETWEEN UTC_TIMESTAMP() - INTERVAL 1 HOUR AND UTC_TIMESTAMP(6)"); n != 0 {
-			t.Errorf("%d rows were changed by somebody else or at another time", n)
+			t.Errorf("%d rows were changed by another account or at another time", n)
 		}
 	})
 }
@@ -120,7 +120,7 @@ func TestCreatedByIsThePrincipalOrTheAccount(t *testing.T) {
 		enginetest.Exec(t, conn, "UPDATE zone_override SET reason = 'touched'")
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override WHERE created_by = IF(bucket_key = 'account', "+
 			"SESSION_USER(), bucket_key)"); n != 3 {
-			t.Errorf("%d of 3 overrides say who created them: %q", n,
+			t.Errorf("%d of 3 overrides name their creator: %q", n,
 				rows(t, d, "SELECT bucket_key, created_by FROM zone_override"))
 		}
 	})

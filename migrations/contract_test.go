@@ -8,10 +8,9 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// TestPublicProceduresKeepTheirContract holds what programs of other people call
-// against what they know: the parameters, and the first columns of the answer. A
-// change of a type or an order needs a procedure of another name; columns are
-// added at the end.
+// TestPublicProceduresKeepTheirContract holds the procedures that other people's programs call to their contract: the
+// parameters, and the first columns of the answer. A change of a type or an order needs a procedure of another name;
+// columns are added at the end.
 func TestPublicProceduresKeepTheirContract(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *enginetest.Database) {

@@ -63,7 +63,7 @@ func (s Schema) find(kind, table, name string) (found Described, is bool) {
 
 var (
 	comments    = regexp.MustCompile(`(?m) *-- .*$`)
-	othersWords = regexp.MustCompile(`(?s)/\*.*?\*/`) // what is left for other engines in the text of one
+	othersWords = regexp.MustCompile(`(?s)/\*.*?\*/`) // the parts for other engines in the text of one
 	forMariaDB  = regexp.MustCompile(`(?s)/\*M! (.*?) \*/`)
 	forMySQL    = regexp.MustCompile(`(?s)/\*!\d{5} (.*?) \*/`)
 	routineHead = regexp.MustCompile(

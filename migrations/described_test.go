@@ -11,7 +11,7 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// described returns what describe_schema tells the service's account.
+// described returns the answer of describe_schema to the service's account.
 func described(t *testing.T, d, as *enginetest.Database) migrations.Schema {
 	t.Helper()
 	found, err := enginetest.Texts(as.SQL, "CALL describe_schema()")
@@ -21,7 +21,7 @@ func described(t *testing.T, d, as *enginetest.Database) migrations.Schema {
 	return migrations.SchemaOf(found, strings.Contains(rows(t, d, "SELECT VERSION()")[0], "MariaDB"))
 }
 
-// TestManualChangeIsFaultMendedByItsCure does to a database what no program notes.
+// TestManualChangeIsFaultMendedByItsCure changes a database as no program does.
 func TestManualChangeIsFaultMendedByItsCure(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
@@ -117,7 +117,7 @@ func changesByHand(t *testing.T, engine *enginetest.Engine) []map[string]string 
 	}}
 }
 
-// TestEachKeyAndConstraintComesFromSteps holds the reading of the steps against a database.
+// TestEachKeyAndConstraintComesFromSteps compares the reading of the steps with a database.
 func TestEachKeyAndConstraintComesFromSteps(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *enginetest.Database) {

@@ -11,7 +11,7 @@ import (
 	"velocityd/tools/nightly"
 )
 
-// advice is what an ErrDirty tells its reader to run, by the case it is for.
+// advice has the commands that an ErrDirty tells its reader to run, by their case.
 func advice(t *testing.T, err error) map[string]string {
 	t.Helper()
 	if !errors.Is(err, migrations.ErrDirty) {
@@ -60,7 +60,7 @@ func TestDirtySchemaIsReportedWithItsCure(t *testing.T) {
 }
 
 // TestFailedUpIsRepairedByItsOwnAdvice lets a table of the same name stop a
-// step, and then does what the error says.
+// step, and then follows the error's advice.
 func TestFailedUpIsRepairedByItsOwnAdvice(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {

@@ -35,7 +35,7 @@ var ErrNoSteps = errors.New("there are no numbered steps on this engine: --all t
 // error wraps ErrDirty if a step stopped half-way, now or earlier, and says what to do; a step that
 // installs routines is carried out again.
 //
-// Elsewhere it makes what is missing and notes the version last, so that it can be carried out again
+// Elsewhere it makes the missing objects and notes the version last, so that it can be carried out again
 // after a failure. It changes no table that is there but zone_attempt, if the database was migrated as
 // MySQL.
 func Up(ctx context.Context, e engine.Engine, dsn string) (done Change, err error) {
@@ -76,7 +76,7 @@ func Plan(ctx context.Context, e engine.Engine, dsn string) (actions []Action, e
 	return actions, err
 }
 
-// Down takes back the newest steps, or all of them if count is 0. What the tables held is lost.
+// Down takes back the newest steps, or all of them if count is 0. The rows of the tables are lost.
 // Views go, and Up makes them again. Procedures and functions stay as they are: Up of the older program
 // installs its texts. If there are fewer than count steps, nothing is taken back. Errors and waiting are
 // those of Up. Where there are no steps, count must be 0, for everything, or the error wraps ErrNoSteps.

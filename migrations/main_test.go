@@ -53,7 +53,7 @@ func account(t *testing.T, d *enginetest.Database) (as roles.Account, database s
 	return roles.Account{User: cfg.User, Host: "localhost"}, cfg.DBName
 }
 
-// rows returns what a query answers, one line a row, in order.
+// rows returns the answer of a query, one line a row, in order.
 func rows(t *testing.T, d *enginetest.Database, query string, args ...any) []string {
 	t.Helper()
 	result, err := d.SQL.Query(query, args...)
@@ -145,7 +145,7 @@ func withoutCharset(line string) string {
 	return strings.NewReplacer(`_ascii\'`, `\'`, `_utf8mb4\'`, `\'`).Replace(line)
 }
 
-// wantSchema holds the schema of a database against one that was taken before.
+// wantSchema compares the schema of a database with one that was taken before.
 func wantSchema(t *testing.T, d *enginetest.Database, want []string) {
 	t.Helper()
 	got := schema(t, d)

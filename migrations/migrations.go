@@ -1,6 +1,6 @@
 // Package migrations owns the schema's history: tables as numbered steps, one
 // statement a file, which golang-migrate carries out; and procedures, functions,
-// triggers and views as one current text each, compared with what the engine keeps of it. It
+// triggers and views as one current text each, compared with the engine's copy. It
 // must not know what the tables are for, nor the rights on them: those are in package roles.
 package migrations
 
@@ -39,7 +39,7 @@ type State struct {
 	Dirty    bool      // that step stopped half-way
 	Routines []Routine // of this program, and retired ones that are still there
 	// Engine is the one whose form the schema has. Where it is not MySQL there are no Routines,
-	// and Actions are what is to be done.
+	// and Actions are the work to do.
 	Engine  engine.Engine
 	Actions []Action
 	Left    []Routine // see Change
@@ -104,7 +104,7 @@ func upSteps(ctx context.Context, dsn string) (Change, error) {
 }
 
 // makePartitions makes the first partitions of the history while it is empty. If another session reads the table, or it
-// has rows already, that is left to the runner of retention, which tells of what it cannot do.
+// has rows already, that is left to the runner of retention, which reports its failure.
 func (t *target) makePartitions(ctx context.Context) error {
 	_, err := t.conn.ExecContext(ctx, "CALL retain_task('partitions_ahead', '')")
 	// An ALTER has waited for a reader for too long.

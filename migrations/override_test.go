@@ -63,7 +63,7 @@ func TestBadOverridesAreRefusedWhoeverWritesThem(t *testing.T) {
 		for _, line := range rows(t, d, "SELECT 1 AS n FROM zone_override_prefix_length UNION ALL "+
 			"SELECT 2 FROM zone_audit WHERE subject = 'override' AND action = 'insert' AND override_id NOT IN "+
 			"(SELECT override_id FROM zone_audit WHERE subject = 'override' AND action = 'delete')") {
-			t.Errorf("what was refused left something behind: %s", line)
+			t.Errorf("a refused statement left something behind: %s", line)
 		}
 	})
 }
@@ -157,7 +157,7 @@ func TestWhatIsNoNetworkIsRefused(t *testing.T) {
 	})
 }
 
-// kinds is what the schema keeps of the overrides of all zones.
+// kinds are the working rows of the schema about the overrides of all zones.
 func kinds(t *testing.T, d *enginetest.Database) string {
 	t.Helper()
 	var parts []string
@@ -329,7 +329,7 @@ func TestOverridesOfOneTransactionAreSeenByAnother(t *testing.T) {
 			enginetest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 			enginetest.Exec(t, conn, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
 			enginetest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '10.0.0.0/8', 'deny')")
-			// MariaDB may refuse to edit what has changed since its snapshot.
+			// MariaDB may refuse to edit a row that has changed since its snapshot.
 			if _, err := conn.ExecContext(t.Context(), edit); err != nil {
 				t.Logf("%s: %v", edit, err)
 				enginetest.Exec(t, conn, "ROLLBACK")

@@ -36,7 +36,7 @@ type portableTable struct {
 }
 
 // portableTables returns the tables that an engine needs, in an order in which they can be
-// created: those of the steps, and what the folder portable has besides.
+// created: those of the steps, and the further ones of the folder portable.
 func portableTables(e engine.Engine) (list []portableTable) {
 	for _, file := range append(files("portable/*.sql"), files("*.up.sql")...) {
 		content := readText(file)

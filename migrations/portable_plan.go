@@ -78,7 +78,7 @@ func (f found) lacks(table, column string) bool {
 	return has(f.tables(groupOf(table)), table) && !has(f.columns, table+"."+column)
 }
 
-// plan returns what is to be done, in order, and what was found. It changes nothing.
+// plan returns the steps to do, in order, and the state that was found. It changes nothing.
 func (p portable) plan(ctx context.Context) (actions []Action, f found, err error) {
 	if f, err = p.look(ctx); err != nil {
 		return nil, f, err

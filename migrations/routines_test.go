@@ -207,7 +207,7 @@ func TestUninstallableTextLeavesFormerOne(t *testing.T) {
 	})
 }
 
-// TestViewsShowAllButSchemasOwnColumns holds views against columns that are added.
+// TestViewsShowAllButSchemasOwnColumns compares views with columns that are added.
 func TestViewsShowAllButSchemasOwnColumns(t *testing.T) {
 	t.Parallel()
 	hidden := map[string][]string{

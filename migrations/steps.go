@@ -45,7 +45,7 @@ type step struct {
 	text    string
 }
 
-// steps returns the steps, in order. A test holds the names of all files against their form.
+// steps returns the steps, in order. A test compares the names of all files with their form.
 //
 //nolint:gochecknoglobals // read once from the texts of this program, which never change
 var steps = sync.OnceValue(func() (list []step) {

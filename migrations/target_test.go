@@ -25,7 +25,7 @@ func targetZones(t *testing.T, d *enginetest.Database) {
 		"(5, 5, 60, 'username', 'hmac'), (6, 5, 60, 'ip', 'hmac'), (7, 5, 60, 'username_general_ci', 'clear')")
 }
 
-// isBadInput says that a trigger refused what was written.
+// isBadInput says that a trigger refused a row.
 func isBadInput(err error) bool {
 	var engine *mysql.MySQLError
 	return errors.As(err, &engine) && engine.Number == 45400
@@ -54,7 +54,7 @@ func (a aim) args() []any {
 // mac ends a pseudonym.
 const mac = "44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
 
-// uselessTargets are targets that would match no bucket, each with what the error says.
+// uselessTargets are targets that would match no bucket, each with its error.
 func uselessTargets() map[aim]string {
 	return map[aim]string{
 		{1, "", "203.0.113.0/24"}:   "prefix needs a zone whose key_kind is ip: this one is opaque",
@@ -229,7 +229,7 @@ func TestOverridesThatFittedOnceCanBeRestored(t *testing.T) {
 	})
 }
 
-// TestAddressesAreWrittenAsTheServiceWritesThem holds address_text against net/netip, by
+// TestAddressesAreWrittenAsTheServiceWritesThem compares address_text with net/netip, by
 // which the service writes keys.
 func TestAddressesAreWrittenAsTheServiceWritesThem(t *testing.T) {
 	t.Parallel()
@@ -238,7 +238,7 @@ func TestAddressesAreWrittenAsTheServiceWritesThem(t *testing.T) {
 		for range 2000 {
 			octets := make([]byte, 4+12*random.IntN(2))
 			for i := 0; i < len(octets); i += 2 {
-				if random.IntN(2) == 0 { // groups of zeros are what is written in several ways
+				if random.IntN(2) == 0 { // groups of zeros are written in several ways
 					octets[i], octets[i+1] = byte(random.IntN(3)*random.IntN(128)), byte(random.IntN(256))
 				}
 			}

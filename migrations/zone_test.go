@@ -14,8 +14,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// badValues are values that a setting must not have, in SQL. A careless session turns what does not fit into 0, the
-// empty text or the nearest value, and is refused for that.
+// badValues are values that a setting must not have, in SQL. A careless session turns values that do not fit into 0,
+// the empty text or the nearest value, and is refused for that.
 func badValues(s service.Setting) []string {
 	switch s.Kind() {
 	case service.KindChoice:
@@ -135,7 +135,7 @@ func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 	})
 }
 
-// kept is what the schema itself keeps of a zone.
+// kept are the working columns of a zone.
 const kept = "SELECT id, revision, key_rule, overridden, narrowed_at > UTC_TIMESTAMP() - INTERVAL 1 HOUR AS narrowed " +
 	"FROM zone_master ORDER BY id"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a module of package client and of what it needs, for programs that shall get no other dependency: client-module.sh FOLDER.
+# Makes a module of package client and of what it needs, for programs that must get no other dependency: client-module.sh FOLDER.
 # The folder must not exist. A test makes the module and builds it.
 set -euo pipefail
 

@@ -13,7 +13,7 @@
 # An engine that is found is left alone, without touching the network. Unpacked engines lie under the cache,
 # ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}, and is started through engines/mysql/mysqld,
 # engines/mariadb-11.8/mariadbd and so on; it brings its own C library, needs no root, and leaves with `rm -r`.
-# Signatures of what is downloaded are verified by apt. Nothing here starts a server.
+# apt verifies the signatures of downloads. Nothing here starts a server.
 # shellcheck disable=SC2016 # apt's $(FIELD) and the wrappers' ${root} are not for this shell
 set -euo pipefail
 export LC_ALL=C DEBIAN_FRONTEND=noninteractive

@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-// FuzzParseAnswer reads what zone_attempt may hold. What is read must be what was
+// FuzzParseAnswer reads answers as zone_attempt may hold them. The answer must be the one that was
 // written, in every member.
 func FuzzParseAnswer(f *testing.F) {
 	for _, seed := range []string{
@@ -45,7 +45,7 @@ func FuzzParseAnswer(f *testing.F) {
 				return "0"
 			}
 			number := func(n any) json.Number { return json.Number(fmt.Sprint(n)) }
-			var velocity any // null where no limit decided, as is what remains
+			var velocity any // null where no limit decided, as is the number that remains
 			if velocity = number(v.Velocity); v.Unmetered {
 				velocity = nil
 			}

@@ -1,5 +1,5 @@
 // Package inspection reads the state of a database and its server: settings, grants, shards, partitions, and the plans
-// of given statements. It must not know what is right: see cmd/velocityd/doctor.
+// of given statements. It judges nothing: see cmd/velocityd/doctor.
 package inspection
 
 import (
@@ -126,7 +126,7 @@ type reading struct {
 	mayBeHidden bool
 }
 
-// readings read what tables hold, on all engines.
+// readings read the tables, on all engines.
 func (i *Result) readings() []reading {
 	i.Overlooked = -1
 	return []reading{
@@ -170,7 +170,7 @@ func (i *Result) readings() []reading {
 	}
 }
 
-// serverReadings read what a server says of itself. vtgate tells none of it.
+// serverReadings read a server's settings, grants, sizes and partitions. vtgate tells none of them.
 func (i *Result) serverReadings() []reading {
 	i.Variables, i.Rows = map[string]string{}, map[string]int64{}
 	return []reading{

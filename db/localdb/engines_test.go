@@ -28,7 +28,7 @@ const (
 	helperBinary = "LOCALDB_TEST_HELPER_BINARY" // as JSON
 )
 
-// patience is how long tests wait for what comes by itself, a server's start and stop
+// patience is how long tests wait for a server's start and stop
 // included: as long as a slow machine needs.
 const patience = 5 * time.Minute
 
@@ -69,7 +69,7 @@ func onEachEngine(t *testing.T, test func(t *testing.T, b localdb.Binary)) {
 	on(t, localdb.Tested(), test)
 }
 
-// onOneEngine runs a test of what is done to the process and the folder of a server, whatever program it runs. In `make
+// onOneEngine runs a test of the process and the folder of a server, on one engine. In `make
 // test-all` it is onEachEngine.
 func onOneEngine(t *testing.T, test func(t *testing.T, b localdb.Binary)) {
 	t.Helper()

@@ -269,7 +269,7 @@ func TestMariaDBsInitialiseAtOnce(t *testing.T) {
 	atOnce(one, one, one, one)
 }
 
-// madeFolder makes what looks like a folder of an earlier run.
+// madeFolder makes a folder that looks like one of an earlier run.
 func madeFolder(t *testing.T, dir, engine string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o700); err != nil {

@@ -102,13 +102,13 @@ func (d deliverer) run(ctx context.Context, on *sqlx.Conn, _ string) (all retent
 	}
 }
 
-// carry sends what is due until then, and hands itself over.
+// carry sends the deliveries that are due until then, and hands itself over.
 func (r *round) carry(ctx context.Context, send webhook.Send, until time.Time, sent chan<- *round) {
 	r.results = r.Deliver(ctx, send, until)
 	sent <- r
 }
 
-// round is a round of one webhook, with what is recorded of it.
+// round is a round of one webhook, with its results.
 type round struct {
 	webhook.Round
 	position uint64

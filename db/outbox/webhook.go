@@ -173,7 +173,7 @@ func exists(ctx context.Context, from session.Reader, id uint64) error {
 	return service.ErrNotFound
 }
 
-// withEvents returns deliveries with what their events say, and the events that are still kept.
+// withEvents returns deliveries with the data of their events, as far as these are still kept.
 func withEvents(
 	ctx context.Context, from session.Reader, rows []deliveryRow,
 ) ([]webhook.Delivery, map[uint64]event.Event, error) {

@@ -106,8 +106,8 @@ func (d Database) serviceDSN(network, address string) (string, error) {
 	return cfg.FormatDSN(), nil
 }
 
-// Prepare makes what is missing: the database, its schema, and the accounts of the service.
-// It keeps what exists. But if a killed earlier start has
+// Prepare makes the database, its schema, and the accounts of the service, as far as they are missing.
+// It keeps existing ones. But if a killed earlier start has
 // left the schema half-made, without zones and txns, it makes the schema again. The
 // error wraps ErrSocketPath, migrations.ErrForeign if another version of the program has made the folder, or
 // migrations.ErrDirty if the schema must be repaired by hand.

@@ -34,7 +34,7 @@ type Unaudited struct {
 type AuditComparison struct {
 	Unaudited []Unaudited // by zone, and each zone before its overrides
 	// Whole says that everything was compared. Otherwise a table has MostAudited rows or more, and
-	// only what is among the newest of both its table and zone_audit was compared.
+	// only rows that are among the newest of both their table and zone_audit were compared.
 	Whole bool
 }
 
@@ -67,13 +67,13 @@ type audited struct {
 	id      int64
 }
 
-// auditState is what a row of zone_audit says.
+// auditState is the state in a row of zone_audit.
 type auditState struct {
 	Unaudited
 	state sql.Null[string] // null if it was deleted
 }
 
-// auditComparer compares zones and overrides with what zone_audit says of them.
+// auditComparer compares zones and overrides with their states in zone_audit.
 type auditComparer struct {
 	AuditComparison
 	newest map[audited]auditState // not compared yet

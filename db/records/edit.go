@@ -49,7 +49,7 @@ func (s *Tables) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
 		}
 		err := tx.Commit()
 		if err != nil && errors.Is(session.FaultOf(err).Kind, service.ErrUndecided) {
-			return session.AsKind(service.ErrUndecided, err) // what was not committed is rolled back
+			return session.AsKind(service.ErrUndecided, err) // without a COMMIT the engine rolls back
 		}
 		return err
 	})

@@ -139,7 +139,7 @@ func lockMatching(
 
 // writeZone writes a zone.
 //
-// overridden, narrowed_at and revision are what the triggers would write, which overrule them.
+// overridden, narrowed_at and revision have the values that the triggers would write, which overrule them.
 // But a new zone is always written as one that was narrowed now. The triggers do that if a former
 // zone of the id has left txns: that would take a question to all shards, and it only makes
 // checks count more carefully for the length of one window.

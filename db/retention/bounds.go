@@ -48,7 +48,7 @@ func (z zoneBounds) needed() int64 {
 	return seconds
 }
 
-// readBounds reads the policy, and what decisions need.
+// readBounds reads the policy, and the bounds of decisions.
 func readBounds(ctx context.Context, on *sqlx.Conn) (b bounds, err error) {
 	if err := on.SelectContext(ctx, &b.zones, `
 SELECT id, `+"`window`"+`, COALESCE(reserve_ttl, 0) AS reserve_ttl, lockout, lockout_max, lockout_decay, keep_days

@@ -22,8 +22,8 @@ type Leaving struct {
 	Rows int64  `json:"rows"` // by the engine's estimate, or counted up to mostExpected; -1 if nothing tells that quickly
 }
 
-// Expect returns what the tasks would remove now, in their order. It does NOT look for idle buckets, nor count the txns
-// that leave in batches: that would read all of them.
+// Expect returns the rows that the tasks would remove now, in their order. It does NOT look for idle buckets, nor count
+// the txns that leave in batches: that would read all of them.
 func (r *Runner) Expect(ctx context.Context) (list []Leaving, err error) {
 	err = r.pool.On(ctx, func(conn *sqlx.Conn) error {
 		for _, task := range r.tasks {
@@ -47,7 +47,7 @@ func (r *Runner) Expect(ctx context.Context) (list []Leaving, err error) {
 	return list, nil
 }
 
-// count returns what would leave of the rows that a clause behind FROM chooses: nothing if there are none.
+// count counts the rows that a clause behind FROM chooses. It returns no Leaving if there are none.
 func count(ctx context.Context, on *sqlx.Conn, what, from string, args ...any) ([]Leaving, error) {
 	l := Leaving{What: what}
 	err := on.GetContext(
@@ -58,10 +58,10 @@ func count(ctx context.Context, on *sqlx.Conn, what, from string, args ...any) (
 	return []Leaving{l}, nil
 }
 
-// forecast is what a task of batches would remove.
+// forecast is the reading of a task of batches that counts the rows to remove.
 type forecast func(ctx context.Context, on *sqlx.Conn, b *bounds) ([]Leaving, error)
 
-// forecast says what would leave. A database without a policy keeps everything.
+// forecast returns the rows to remove. A database without a policy keeps everything.
 func (b batches) forecast(ctx context.Context, on *sqlx.Conn) ([]Leaving, error) {
 	if b.expect == nil {
 		return nil, nil

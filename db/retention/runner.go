@@ -38,8 +38,8 @@ type Task struct {
 	// IsWanted is a cheap way to see whether there is anything to do: a turn leaves the task out if not. Nil means that
 	// there may always be.
 	IsWanted func(ctx context.Context, from session.Reader) (bool, error)
-	// Expect says what the task would remove now. It changes nothing, takes no lock, and reads a bounded number of rows.
-	// Nil means that nothing tells that quickly.
+	// Expect returns the rows that the task would remove now. It changes nothing, takes no lock, and reads a bounded
+	// number of rows. Nil means that nothing tells that quickly.
 	Expect func(ctx context.Context, on *sqlx.Conn) ([]Leaving, error)
 }
 
@@ -64,7 +64,7 @@ type Run struct {
 // Purpose tells runners apart that may work at the same time.
 type Purpose string
 
-// The purposes. What must be done within seconds has a
+// The purposes. Work that must be done within seconds has a
 // separate runner, as a task of retention may take a minute, and so have webhooks, as a receiver may be slow.
 const (
 	ForRetention Purpose = "retention"

@@ -20,7 +20,7 @@ type batches struct {
 	// portable is the batch where there are no procedures; nil if there is nothing to do there. Elsewhere it is
 	// CALL retain_task, because the account of the service may delete nothing.
 	portable batch
-	expect   forecast // nil if nothing tells quickly what would leave
+	expect   forecast // nil if no quick statement counts the rows to remove
 }
 
 func (b batches) task() Task {

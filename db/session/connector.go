@@ -23,7 +23,7 @@ type Connector struct {
 	observe  func(Event)   // or nil
 	timeout  time.Duration // of one connect
 	lockWait time.Duration
-	session  map[string]string // session variable → what it is set to, as SQL
+	session  map[string]string // session variable → its value, as SQL
 	wanted   map[string]string // session variable → value, or part of it
 	late     chan lateConn     // connections that were there after their caller had gone
 	closed   atomic.Bool
@@ -73,7 +73,7 @@ func WithPatience(ctx context.Context, patience time.Duration) context.Context {
 }
 
 // Connect opens one connection and proves its session. For a call whose Patience is limited
-// it waits no longer than that. The connecting then goes on, and the next call gets what comes
+// it waits no longer than that. The connecting then goes on, and the next call gets the connection that comes
 // of it: an engine that is slow to connect to is not away for ever.
 func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if conn := c.kept(); conn != nil {
@@ -114,7 +114,7 @@ type lateConn struct {
 	since time.Time
 }
 
-// lateLife is how long such a connection is good for. What lies for longer may have been ended by
+// lateLife is how long such a connection is good for. One that lies for longer may have been ended by
 // the engine or on the way to it.
 const lateLife = 10 * time.Second
 

@@ -12,7 +12,7 @@ import (
 	"velocityd/service"
 )
 
-// CheckDSN says what is wrong with dsn, as far as that can be known without
+// CheckDSN returns the fault of dsn, as far as that can be known without
 // connecting: whether it can be read, names a database, and carries parameters
 // and values that velocityd works with. The error wraps service.ErrInvalid and
 // repeats nothing of the dsn but the name of a parameter that the driver knows: a
@@ -37,7 +37,7 @@ func ParseDSN(dsn string) ([]*mysql.Config, error) {
 	return configs, nil
 }
 
-// parseForms reads a DSN that may lack a database. fault says what is wrong with its form, to
+// parseForms reads a DSN that may lack a database. fault names the fault of its form, to
 // stand behind other words.
 func parseForms(dsn string) (configs []*mysql.Config, fault string) {
 	list := address.Split(dsn)
@@ -60,7 +60,7 @@ func parseForms(dsn string) (configs []*mysql.Config, fault string) {
 	return configs, ""
 }
 
-// dsnFault finds out what is wrong with the form of a dsn, by the driver's own
+// dsnFault finds the fault of a dsn's form, by the driver's own
 // reading of its parts. It returns "" if it finds nothing.
 func dsnFault(dsn string) string {
 	slash := strings.LastIndex(dsn, "/")
@@ -89,7 +89,7 @@ func dsnFault(dsn string) string {
 	return ""
 }
 
-// parameterFault says what is wrong with one name=value, or returns "".
+// parameterFault returns the fault of one name=value, or "".
 func parameterFault(param string) string {
 	if param == "" {
 		return ""
@@ -124,7 +124,7 @@ type parameter struct {
 }
 
 // parameters returns all parameters that the driver reads. It takes every other name for a
-// variable of the engine. A DSN carries none of those: the sessions have what the SQL relies on.
+// variable of the engine. A DSN carries none of those: the sessions have the values that the SQL relies on.
 func parameters() map[string]parameter {
 	free := func(form string) parameter { return parameter{func(string) bool { return true }, form} }
 	fixed := func(values ...string) parameter {

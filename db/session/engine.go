@@ -26,9 +26,9 @@ type Database struct {
 var ErrOtherDatabase = fmt.Errorf("%w: it is another database than the one that this service has used since its start",
 	address.ErrElsewhere)
 
-// identify holds the database that a connection leads to against that of the first one.
+// identify compares the database that a connection leads to with that of the first one.
 // A database that has no identity yet, or does not let the account read it, is as good as any:
-// readiness and doctor say what it lacks.
+// readiness and doctor name the missing tables.
 func (m *Database) identify(ctx context.Context, s *Conn) error {
 	identity, err := s.Identity(ctx)
 	var refused *mysql.MySQLError
@@ -53,7 +53,7 @@ func NewDatabase(of engine.Engine) *Database {
 	return m
 }
 
-// saw remembers the engine that a connection leads to, and returns the one that counts: what is
+// saw remembers the engine that a connection leads to, and returns the one that counts: the one that is
 // remembered already stays.
 func (m *Database) saw(of engine.Engine) engine.Engine {
 	m.engine.CompareAndSwap(nil, &of)

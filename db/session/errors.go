@@ -40,7 +40,7 @@ const (
 	NumberUnanswered      = 45504
 )
 
-// Fault is what an engine error number means for a check.
+// Fault is the meaning of an engine error number for a check.
 type Fault struct {
 	numbers []uint16
 	Kind    error // nil: an internal fault
@@ -51,8 +51,7 @@ type Fault struct {
 // faults is the one table of engine error numbers that come back from a CALL or a
 // batch's packet. Where it says ErrBusy nothing was recorded: the procedure gave up
 // and rolled back, or the packet stopped before its COMMIT. A kill or a shutdown
-// gives the same error whether it came before the COMMIT or after it, hence
-// ErrUndecided.
+// gives the same error whether it came before the COMMIT or after it: so it is ErrUndecided.
 func faults() []Fault {
 	return []Fault{
 		// Refused by a procedure, or by a CHECK constraint of MySQL or MariaDB.
@@ -142,7 +141,7 @@ func EndsSession(err error) bool {
 	return IsOneOf(err, ReadOnly()) || IsOneOf(err, LackingRight()) || errors.Is(err, ErrMisfit)
 }
 
-// FaultOf classifies an error that came back from what was sent.
+// FaultOf classifies an error that a packet came back with.
 func FaultOf(err error) Fault {
 	var away *AwayError
 	switch {

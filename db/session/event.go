@@ -8,7 +8,7 @@ const (
 	// LockWaitTimeout says that a lock which another session holds did not become free within
 	// the lock wait.
 	LockWaitTimeout Event = iota
-	// Deadlock says that the engine has ended a transaction because of what another one did
+	// Deadlock says that the engine has ended a transaction because of another one
 	// meanwhile: a deadlock, or a snapshot conflict of MariaDB.
 	Deadlock
 	// Retry says that a call is made once more, because the engine's error said that nothing

@@ -237,7 +237,7 @@ func (k *Killer) at(ctx context.Context, other *Conn, do func(context.Context, *
 	return fmt.Errorf("no connection to the server at %s in %d tries", other.address, killTries)
 }
 
-// statementsBy returns what the sessions of the account are doing, by their ids. It does not read
+// statementsBy returns the statements of the account's sessions, by their ids. It does not read
 // information_schema.processlist, which on MySQL fails with 3854 while any session runs a statement
 // with a character beyond utf8mb3.
 func statementsBy(ctx context.Context, conn *Conn) (map[int64]string, error) {

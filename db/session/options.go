@@ -27,9 +27,9 @@ type Options struct {
 	Reread func() (string, error)
 	// MaxConns bounds the connections, those whose statement is being killed
 	// included; 0 means DefaultMaxConns, and there are LeastMaxConns at least. A quarter
-	// of them are for what is not a check, and one of that quarter is for KILL alone.
+	// of them are for everything but checks, and one of that quarter is for KILL alone.
 	MaxConns int
-	// Engine is what the database is; empty means engine.Auto.
+	// Engine is the engine of the database; empty means engine.Auto.
 	Engine engine.Engine
 	// LockWait is how long a check waits for a bucket that another session holds,
 	// in whole seconds; 0 means DefaultLockWait. Keep it below the deadline of a
@@ -40,7 +40,7 @@ type Options struct {
 	Observe func(Event)
 	// ConnectTimeout is how long one connection may take to come about: dial, handshake and
 	// session. 0 means DefaultConnectTimeout. The dial to one address may take two thirds of it,
-	// unless the DSN has a timeout. Of several addresses each gets an equal part of what is left.
+	// unless the DSN has a timeout. Of several addresses each gets an equal part of the time that is left.
 	ConnectTimeout time.Duration
 }
 

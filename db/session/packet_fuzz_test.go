@@ -11,8 +11,8 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// FuzzParseInstant holds what is read of a DATETIME(6) against the standard
-// library: what is no instant must be an error and never another instant.
+// FuzzParseInstant compares instants of a DATETIME(6) with those of the standard library: a text that is no instant
+// must be an error and never another instant.
 func FuzzParseInstant(f *testing.F) {
 	for _, seed := range []string{
 		"2026-03-04 05:06:07.000008", "1970-01-01 00:00:00.000000", "9999-12-31 23:59:59.999999",

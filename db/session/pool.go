@@ -19,7 +19,7 @@ type Reader interface {
 	SelectContext(ctx context.Context, dest any, query string, args ...any) error
 }
 
-// Pool is connections for all but checks: all of Conns, or so many of them. If a caller leaves, his session is ended:
+// Pool is connections for all but checks: all of Conns, or so many of them. If a caller leaves, its session is ended:
 // its statement would go on without a reader, beside those of the connections that take its place.
 type Pool struct {
 	Conns  *sqlx.DB

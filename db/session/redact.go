@@ -167,7 +167,7 @@ func plainText(engine *mysql.MySQLError) string {
 	return strings.TrimRight(text, " :,(")
 }
 
-// namesThings says that what the messages of an error have between quotes are names: of a CHECK
+// namesThings says that the words between quotes in the messages of an error are names: of a CHECK
 // constraint, a table, a column, a routine, an option or an account. Those of procedures and
 // triggers of package migrations hold no values.
 func namesThings(number uint16) bool {

@@ -30,7 +30,7 @@ type DriverConn interface {
 	driver.Validator
 }
 
-// Conn is a session, and what is known of the engine's side of it.
+// Conn is a session, with the known facts about the engine's side of it.
 type Conn struct {
 	DriverConn
 	socket    net.Conn // of a connection for checks
@@ -99,7 +99,7 @@ func (c *Connector) meet(ctx context.Context, s *Conn) error {
 	return nil
 }
 
-// set sets the variables of a session and its isolation level, and returns what ask answers
+// set sets the variables of a session and its isolation level, and returns the answers of ask
 // about variables then.
 func (s *Conn) set(
 	ctx context.Context, variables map[string]string, ask func(context.Context, *Conn) (map[string]string, error),
@@ -152,7 +152,7 @@ func (s *Conn) read(found, wanted map[string]string) (err error) {
 	return nil
 }
 
-// showVariables returns the pinned variables and what a session is to know of the
+// showVariables returns the pinned variables and those that a session is to know of the
 // engine, by the names that variable gives them.
 func showVariables(ctx context.Context, s *Conn) (map[string]string, error) {
 	found := map[string]string{}

@@ -9,13 +9,13 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// sqlMode makes the engine refuse what it would otherwise cut or bend.
+// sqlMode makes the engine refuse values that it would otherwise cut or bend.
 const sqlMode = "STRICT_ALL_TABLES,ONLY_FULL_GROUP_BY,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
 // noLimit is the default of sql_select_limit.
 const noLimit = "18446744073709551615"
 
-// Use is what the connections of a pool are for.
+// Use is the use of the connections of a pool.
 type Use int
 
 // The uses.
@@ -30,7 +30,7 @@ const (
 // locks after that.
 const SilentTx = 2
 
-// settings returns what a session is set to, as SQL. lockWait is in seconds.
+// settings returns the settings of a session, as SQL. lockWait is in seconds.
 func (u Use) settings(lockWait string) map[string]string {
 	session := map[string]string{
 		"sql_mode":                 "'" + sqlMode + "'",
@@ -60,7 +60,7 @@ func (u Use) settings(lockWait string) map[string]string {
 	return session
 }
 
-// configure sets what differs between the uses of connections.
+// configure sets the differences between the uses of connections.
 func (u Use) configure(cfg *mysql.Config) {
 	cfg.DialFunc = dialForOthers
 	if u != ForOthers {
@@ -93,7 +93,7 @@ func wantedSettings(lockWait string) map[string]string {
 	}
 }
 
-// pin sets in a parsed DSN what the DSN may leave out; see parameters. timeout is how
+// pin sets in a parsed DSN the parameters that it may leave out; see parameters. timeout is how
 // long one connect may take: a dial gets two thirds of it, so that another address can be dialled, too.
 func pin(cfg *mysql.Config, timeout time.Duration) {
 	cfg.ParseTime = true
@@ -106,12 +106,12 @@ func pin(cfg *mysql.Config, timeout time.Duration) {
 	// The driver also returns everything that it would log, and velocityd says nothing twice.
 	cfg.Logger = &mysql.NopLogger{}
 	cfg.Timeout = cmp.Or(cfg.Timeout, timeout*2/3)
-	// For what no context watches; every check and look-up has a shorter deadline.
+	// For reads and writes that no context watches; every check and look-up has a shorter deadline.
 	cfg.ReadTimeout = silenceTimeout
 }
 
 // silentBound is the statement that lets a session's transactions be silent for SilentTx seconds
-// at most, or nothing where batches say so each by itself. version is what the engine answers to
+// at most, or nothing where batches say so each by itself. version is the engine's answer to
 // VERSION(): an engine that is forced by Options may run on another one. On Vitess the session's
 // settings have a bound. On TiDB it also says that a bucket is locked by an INSERT … ON DUPLICATE
 // KEY UPDATE that changes nothing: tidb_lock_unchanged_keys may be off globally.

@@ -44,9 +44,9 @@ type Order struct {
 	Progress func(rows int64)
 }
 
-// Erase gives the rows of a key random pseudonyms, one for each bucket. What counts in the bucket's window, its lockout
-// and its totals go together in one transaction, under the lock of the bucket, so no check sees a part of them. Older
-// rows follow in small batches. The next attempt under the key finds a bucket that was never used.
+// Erase gives the rows of a key random pseudonyms, one for each bucket. The txns that count in the bucket's window, its
+// lockout and its totals go together in one transaction, under the lock of the bucket, so no check sees a part of them.
+// Older rows follow in small batches. The next attempt under the key finds a bucket that was never used.
 //
 // It may be called again: a run that broke off is finished with its pseudonyms, and without rows there is nothing to
 // do. It needs the rights of the owner of the schema. The error wraps service.ErrForbidden if the account has fewer,

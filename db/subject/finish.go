@@ -39,7 +39,7 @@ func (e *erasing) count(n int64) {
 	}
 }
 
-// moveOverride gives the override of a bucket its pseudonym, so that it holds for what it held for until now.
+// moveOverride gives the override of a bucket its pseudonym, so that it still holds for the bucket.
 func (e *erasing) moveOverride(ctx context.Context, i int) error {
 	one := e.begun[i]
 	n, err := e.tables.EraseOverride(ctx, e.Targets[i].Bucket, one.Pseudonym, Erased, e.Principal)
@@ -131,7 +131,7 @@ UPDATE zone_event
 	return err
 }
 
-// end moves the events, and removes what is left of an erasure: the row that joins the key with its pseudonym, and a
+// end moves the events, and removes the rest of an erasure: the row that joins the key with its pseudonym, and a
 // lock row that a report made, which had read the key of a txn before it was erased.
 func (e *erasing) end(ctx context.Context, i int) error {
 	t := e.Targets[i]

@@ -94,7 +94,7 @@ SELECT `+rowColumns+`
 	return txns, nil
 }
 
-// verifyHours compares the attempts of each hour with what the totals have counted for the last time. They tell of rows
+// verifyHours compares the attempts of each hour with the last counts of the totals. They tell of rows
 // that are gone. Hours of which retention may have removed rows are left out.
 func (v *verifier) verifyHours(ctx context.Context) error {
 	from := v.oldest

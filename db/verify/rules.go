@@ -12,7 +12,7 @@ import (
 	"velocityd/service/proof"
 )
 
-// readRules reads the changes of zones and overrides, the releases, and what there is now.
+// readRules reads the changes of zones and overrides, the releases, and the present settings.
 func readRules(ctx context.Context, on zonerow.Querier, rules *proof.Rules) error {
 	if err := readChanges(ctx, on, rules); err != nil {
 		return fmt.Errorf("zone_audit: %w", err)

@@ -1,6 +1,6 @@
-// Package verify reads what a database has recorded and lets service/proof judge it. It reads by plain SELECTs of some
-// thousand rows each, which wait for no lock and hold none, so that checks go on beside it, and a replica will do. It
-// must not decide anything, and it writes nothing.
+// Package verify reads the recorded rows of a database and lets service/proof judge them. It reads by plain SELECTs of
+// some thousand rows each, which wait for no lock and hold none, so that checks go on beside it, and a replica will do.
+// It must not decide anything, and it writes nothing.
 package verify
 
 import (
@@ -13,7 +13,7 @@ import (
 	"velocityd/service/proof"
 )
 
-// Options say what is to be proven.
+// Options say which rows are verified, and how far.
 type Options struct {
 	// Since is the instant from which on rows are judged; the zero time is the begin.
 	Since time.Time

@@ -3,7 +3,7 @@ COMMENT 'internal: changes the partitions of zone_txn, or gives up after a secon
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Called by make_partitions and drop_partitions. The ALTER waits for all who read or write the table, and every check
+  -- Called by make_partitions and drop_partitions. The ALTER waits for all readers and writers of the table, and every check
   -- waits behind it. So it gives up after a second, with error 1205.
   DECLARE v_patience BIGINT UNSIGNED DEFAULT @@SESSION.lock_wait_timeout;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION

@@ -9,7 +9,7 @@ BEGIN
   -- Decides one attempt by 1 to 255 buckets together, records it, commits and answers:
   --   CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"},
   --                                 {"zone_id":2,"bucket_key":"203.0.113.9"}]', '3f6c')
-  -- The second argument is the attempt_id, 1 to 64 printable ASCII characters. Who calls again with
+  -- The second argument is the attempt_id, 1 to 64 printable ASCII characters. A caller that calls again with
   -- the same attempt_id and buckets gets the answer of the first call, and nothing more is recorded. With
   -- NULL each call is an attempt.
   --

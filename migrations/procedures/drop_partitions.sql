@@ -5,7 +5,7 @@ MODIFIES SQL DATA
 BEGIN
   -- Called by retain_step. Drops the oldest partition if all its txns are older than the zone keeps them that is kept
   -- for longest. p_removed is the engine's estimate of its rows, and p_more says that the next one may go as well.
-  -- Error 1205: somebody reads the table.
+  -- Error 1205: a session reads the table.
   DECLARE v_now, v_final, v_cut, v_end DATETIME(6);
   DECLARE v_policy, v_longest INT;
   DECLARE v_rows BIGINT;

@@ -10,7 +10,8 @@ BEGIN
   -- Called by retain_step, outside of a transaction. Looks at the next rows of zone_bucket_lock behind p_position, which
   -- is the id of their zone, a colon and a key, and deletes those that say nothing any more: the bucket is not locked,
   -- its last lockout makes the next one no longer, and it has no txn in a window of its zone or in the last day.
-  -- A check cannot be misled: the row is deleted under its lock, and who waits for it then finds none and makes it anew.
+  -- A check cannot be misled: the row is deleted under its lock, and a session that waits for it then
+  -- finds none and makes it anew.
   -- A row that a check holds stays. Of rows that stay it forgets the keys of imprints: see forget_imprints.
   DECLARE v_done, v_found BOOLEAN DEFAULT FALSE;
   DECLARE v_zone, v_decay BIGINT;

@@ -9,7 +9,7 @@ SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
   -- Called by forget_buckets. Forgets imprint_key of the buckets of a zone behind p_after and up to p_last whose
-  -- imprint_until has passed: nobody can compare a secret with their imprints in zone_txn any more. A bucket that
+  -- imprint_until has passed: no secret can be compared with their imprints in zone_txn any more. A bucket that
   -- a check holds is left for the next time.
   DECLARE v_done, v_found BOOLEAN DEFAULT FALSE;
   DECLARE v_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;

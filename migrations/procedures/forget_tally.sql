@@ -7,7 +7,7 @@ COMMENT 'internal: drops a tally that has become wrong'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Called by whoever records a txn at or after p_since, or lets one from then on no longer
+  -- Called by a writer that records a txn at or after p_since, or lets one from then on no longer
   -- count: a tally whose interval reaches p_since is wrong then. The caller holds the
   -- bucket's lock.
   UPDATE zone_bucket_lock

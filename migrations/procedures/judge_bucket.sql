@@ -101,7 +101,7 @@ BEGIN
       FROM zone_bucket_lock
      WHERE zone_id = p_zone_id
        AND bucket_key = p_bucket_key
-       AND (lockout_shadow = FALSE OR p_mode <> 'enforce'); -- a lockout that began in a shadow binds nobody
+       AND (lockout_shadow = FALSE OR p_mode <> 'enforce'); -- a lockout that began in a shadow blocks no attempt
     SET p_locked_until = IF(v_last_end > p_now, v_last_end, NULL);
     IF p_locked_until IS NOT NULL THEN
       SET p_wait = GREATEST(p_wait, TIMESTAMPDIFF(MICROSECOND, p_now, p_locked_until)), p_reason = 'locked';

@@ -9,9 +9,9 @@ BEGIN
   -- MariaDB has answered 1213 to one of two that make the same rows all the same, seldom.
   --
   -- The caller's transaction, which has only read so far, ends here and begins anew. A transaction
-  -- keeps the metadata lock of each table that it has read, and who waits for a bucket must have that
-  -- of no other table: who has the bucket reads zone_master next, and would wait behind a migration
-  -- that waits for this session. No engine sees such a deadlock.
+  -- keeps the metadata lock of each table that it has read, and a session that waits for a bucket must
+  -- have that of no other table: the session that has the bucket reads zone_master next, and would wait
+  -- behind a migration that waits for this session. No engine sees such a deadlock.
   DECLARE v_done BOOLEAN DEFAULT FALSE;
   DECLARE v_zone_id, v_locked INT;
   DECLARE v_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;

@@ -9,7 +9,7 @@ SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
   -- Called by check_velocity_by_rule, if it found no row to lock. Either there is no row: it is the
-  -- bucket's first use, or somebody deleted the row. Or, if p_waits is FALSE, another session holds
+  -- bucket's first use, or an operator deleted the row. Or, if p_waits is FALSE, another session holds
   -- it. Makes the row if need be, and locks it. The key is checked here alone, since the key of an
   -- existing row was checked before. Errors, which leave no row:
   --   45423  p_waits is FALSE, and another session holds the row or is making it

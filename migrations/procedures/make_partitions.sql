@@ -8,7 +8,7 @@ BEGIN
   -- 64 at most. Partitions that are there keep their width, because a change would copy their rows under a lock. For the
   -- same reason the last one is split only as long as it has few rows. It leaves a table alone that is not partitioned
   -- by created_at. Errors:
-  --   1205   somebody reads the table: the ALTER waits for a second, because checks wait behind it
+  --   1205   a session reads the table: the ALTER waits for a second, because checks wait behind it
   --   45409  the last partition has many rows: a person has to split it, in a quiet hour
   DECLARE v_now, v_final, v_last DATETIME(6);
   DECLARE v_policy, v_longest, v_rows INT;

@@ -9,9 +9,9 @@ MODIFIES SQL DATA
 BEGIN
   -- Writes a row of zone_audit about an export, before the first txn leaves:
   --   CALL note_export(1, 'ann of support', '{"format": "csv", "bucket_key": ["alice"]}')
-  -- The arguments are the zone's id (0 for several zones), who exports (NULL if unknown), and which
+  -- The arguments are the zone's id (0 for several zones), the exporter's name (NULL if unknown), and which
   -- txns, as a JSON object. The row has the account of the session, too. Errors:
-  --   45400  who is too long, the filter is no object, or the session has set insert_id
+  --   45400  the exporter's name is too long, the filter is no object, or the session has set insert_id
   -- It sets the session's timestamp to its default.
   IF CHAR_LENGTH(p_principal) > 128 OR COALESCE(JSON_TYPE(p_filter), '') <> 'OBJECT' OR p_zone_id IS NULL THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,

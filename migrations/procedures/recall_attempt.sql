@@ -9,7 +9,7 @@ COMMENT 'internal: called by decide_check for a check with an attempt_id'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Reads what was answered to an attempt_id. The check has p_number buckets that differ, and the caller
+  -- Reads the answer to an attempt_id. The check has p_number buckets that differ, and the caller
   -- holds their locks. If the id was used with the same buckets, in any order, p_answer and p_checked_at
   -- become the answer of that time. If nothing is remembered at p_checked_at, p_answer is NULL and a row
   -- that has expired is deleted. Error 45409: the id was used with other buckets.

@@ -10,10 +10,10 @@ MODIFIES SQL DATA
 BEGIN
   -- Lets the next attempts of a bucket pass as if there had been none before:
   --   CALL release_bucket(1, 'alice', 'ann of support', 'forgot her password')
-  -- The arguments are the zone's id, the key, who asks for it (NULL if unknown) and why. It ends
-  -- the lockout, forgets how long lockouts had grown, and sets counted = FALSE for every txn that
-  -- counts in the window. zone_audit records the release, with the account of the session beside
-  -- who. Answers with one row:
+  -- The arguments are the zone's id, the key, the name of the asking person (NULL if unknown) and the
+  -- reason. It ends the lockout, forgets how long lockouts had grown, and sets counted = FALSE for every
+  -- txn that counts in the window. zone_audit records the release, with the account of the session beside
+  -- the name. Answers with one row:
   --   zone_id, bucket_key
   -- A key that was never seen gets no lock row. Call it outside of a transaction. Errors:
   --   1568   it was called inside a transaction
@@ -56,7 +56,7 @@ BEGIN
       IF(v_key_rule LIKE 'ip/%' AND p_bucket_key LIKE 'erased:%', v_key_rule, NULL));
     /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
     IF v_locked = 0 THEN
-      -- Without a lock row there is something to release only if somebody deleted the row. Before the longest window
+      -- Without a lock row there is something to release only if an operator deleted the row. Before the longest window
       -- no txn counts, so older partitions are not looked into.
       SELECT GREATEST(MAX(z.`window`), COALESCE(MAX(o.`window`), 0))
         INTO v_window

@@ -7,7 +7,7 @@ SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
   -- Called by the runner of the service, whose account may neither delete txns nor change tables. The policy and the
-  -- tables alone decide what goes. Answers with one row:
+  -- tables alone decide which rows go. Answers with one row:
   --   position, removed, more
   DECLARE v_removed BIGINT;
   DECLARE v_more BOOLEAN;

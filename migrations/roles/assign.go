@@ -41,7 +41,7 @@ func Plan(ctx context.Context, e engine.Engine, dsn string, assignments []Assign
 }
 
 // Assign gives accounts that exist exactly the rights of their roles in the database of
-// dsn: it grants what they lack there and revokes what is too much. It touches no right
+// dsn: it grants the rights that they lack there and revokes the others. It touches no right
 // beyond the database, no role of the engine, and no password. dsn's account must be able to
 // see and to grant the rights of others. It changes nothing if an account does not exist,
 // owns the schema, is dsn's own, or is named twice. On Vitess the error wraps ErrNoAccounts.

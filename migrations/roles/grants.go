@@ -20,7 +20,7 @@ type held struct {
 type Grants struct {
 	engine engine.Engine // whose rights the roles have
 	here   []held        // in the database
-	// Elsewhere is what holds beyond the database and in it too, in words: rights on all
+	// Elsewhere are the rights that hold beyond the database and in it too, in words: rights on all
 	// databases or on several by a pattern, and roles of the engine.
 	Elsewhere []string
 }
@@ -39,7 +39,7 @@ var (
 	columns   = regexp.MustCompile(`\([^)]*\)`)
 )
 
-// ReadGrants reads the lines of SHOW GRANTS for what they mean in one database. It keeps
+// ReadGrants reads the lines of SHOW GRANTS for their meaning in one database. It keeps
 // no line: MariaDB's have the hash of the password in them.
 func ReadGrants(e engine.Engine, database string, lines []string) Grants {
 	g := Grants{engine: e}

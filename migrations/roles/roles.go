@@ -1,5 +1,5 @@
-// Package roles owns what each account may do in the database: the rights of each role, what an account
-// holds, and the statements that make the one of the other. It must not know what the tables are for.
+// Package roles owns the rights of accounts in the database: those of each role, those that an account holds, and the
+// statements that make the one of the other. It must not know the use of the tables.
 package roles
 
 import (

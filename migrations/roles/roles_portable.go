@@ -1,7 +1,7 @@
 package roles
 
 // rightsOnTables are Rights where there are no procedures and views: accounts do with their own rights
-// what a procedure would do with its owner's. TiDB grants no right on a single column in all its
+// the work that a procedure would do with its owner's rights. TiDB grants no right on a single column in all its
 // versions, so those on columns are on tables.
 func rightsOnTables(role Role) []Right {
 	reads := on([]string{"SELECT"}, "zone_master", "zone_override", "zone_override_prefix_length")
@@ -46,7 +46,7 @@ func deciding() []Right {
 	)
 }
 
-// editingTables is what edits of zones and overrides need where no trigger does a part of them.
+// editingTables are the rights that edits of zones and overrides need where no trigger does a part of them.
 func editingTables() []Right {
 	return merge(
 		on([]string{"INSERT", "UPDATE", "DELETE"}, "zone_master", "zone_override"),

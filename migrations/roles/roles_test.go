@@ -64,7 +64,7 @@ func writes() []string {
 }
 
 // internals call procedures that are not for callers and would change the history. To call
-// them is not refused to the service, which may call all procedures: what they do is, because
+// them is not refused to the service, which may call all procedures: their work is, because
 // they run with the caller's own rights. They must find something to do: txns of bob.
 func internals() []string {
 	return []string{
@@ -153,7 +153,7 @@ func TestEachRoleIsRefusedForbiddenActions(t *testing.T) {
 	})
 }
 
-// TestRolesAreWhatTheDryRunSays also takes away what is too much, in every way in which it
+// TestRolesAreWhatTheDryRunSays also takes away excess rights, in every way in which they
 // can be granted.
 func TestRolesAreWhatTheDryRunSays(t *testing.T) {
 	t.Parallel()
@@ -262,7 +262,7 @@ func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 			t.Errorf("as the owner: %v", err)
 		}
 		if lines := grantsOf(t, d, there); len(lines) != 1 {
-			t.Errorf("what was refused has granted %q", lines)
+			t.Errorf("a refused run has granted %q", lines)
 		}
 	})
 }
@@ -347,7 +347,7 @@ func databaseOf(t *testing.T, d *enginetest.Database) string {
 }
 
 // An account with the rights of a role on portable tables has nothing to be granted, and loses
-// what is too much.
+// the rights that are too much.
 func TestPortableRolesAreGranted(t *testing.T) {
 	t.Parallel()
 	d := enginetest.Portable(t)

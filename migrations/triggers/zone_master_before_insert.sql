@@ -19,8 +19,8 @@ BEGIN
   END IF;
   -- A deleted zone may have had this id and left txns, which count. SELECT … INTO locks nothing
   -- where binlog_format is ROW. EXISTS in an expression would lock the gap in which a new zone's
-  -- rows go until the writer commits: others who insert zones beside it would deadlock with him,
-  -- and edits and releases there would wait. A zone that came and went since his transaction began
+  -- rows go until the writer commits: sessions that insert zones beside it would deadlock with it,
+  -- and edits and releases there would wait. A zone that came and went since its transaction began
   -- is not seen, so that its txns are counted one by one, however many there are.
   SELECT COUNT(*)
     INTO v_changes

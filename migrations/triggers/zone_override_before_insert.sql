@@ -3,7 +3,7 @@ BEFORE INSERT ON zone_override
 FOR EACH ROW
 BEGIN
   -- Marks the zone as overridden, refuses a target that no bucket of the zone can have, brings
-  -- prefix into its one form, derives network from it, and fills in who made the override.
+  -- prefix into its one form, derives network from it, and fills in the maker of the override.
   --
   -- The UPDATE comes before the row and its foreign key, so that the zone's row is locked
   -- exclusively at once. A shared lock first would let two sessions deadlock.

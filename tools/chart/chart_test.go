@@ -63,7 +63,7 @@ func TestEachMountHasItsVolume(t *testing.T) {
 					t.Errorf("%s: the secret %s has another mode than 0440, which velocityd demands", name, v.Name)
 				}
 				if v.ConfigMap != nil && v.ConfigMap.Name == o.config.Name && name != "Deployment" {
-					t.Errorf("%s: a hook needs what the chart makes after it", name)
+					t.Errorf("%s: a hook needs an object that the chart makes after it", name)
 				}
 			}
 			for _, m := range pod.Containers[0].VolumeMounts {

@@ -154,7 +154,7 @@ func (o objects) pods(t *testing.T) map[string]core.PodSpec {
 	return pods
 }
 
-// matches says that a selector finds what has these labels.
+// matches says that a selector finds objects with these labels.
 func matches(t *testing.T, selector *meta.LabelSelector, labels map[string]string) bool {
 	t.Helper()
 	if len(selector.MatchExpressions) > 0 || len(selector.MatchLabels) == 0 {

@@ -51,7 +51,7 @@ func pack(folder, out, version string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // what is made is for everybody
+	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // for every account
 		return "", err
 	}
 	file, err := os.CreateTemp(out, ".chart-*")

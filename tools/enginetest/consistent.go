@@ -12,7 +12,7 @@ const numberInconsistent = 8133
 
 // Consistently calls read of a database, and calls it again where TiDB's embedded store, which the tests run on, shows
 // it one half of a commit: an entry of an index without its row. That is a fault of that store and passes by itself. An
-// inconsistency that stays would be a fault of ours: at the test's end ADMIN CHECK TABLE holds each index against its
+// inconsistency that stays would be a fault of ours: at the test's end ADMIN CHECK TABLE compares each index with its
 // rows.
 func Consistently[T any](tb testing.TB, d *Database, read func() (T, error)) (T, error) {
 	tb.Helper()

@@ -1,5 +1,5 @@
 // Package enginetest gives tests real engines: a server of each kind for the test
-// binary, a fresh migrated database for each test, and the hands of a DBA on
+// binary, a fresh migrated database for each test, and the helpers of a DBA on
 // it. It is for tests only and must not know how checks are decided.
 package enginetest
 
@@ -41,8 +41,8 @@ const gcPercent = 400
 // and gives nothing back.
 const heapLimit = 256 << 20
 
-// Main runs the tests of a package, and then what a test cannot remove because others use it, and stops the servers
-// that they used. A package that uses Each or One calls it from TestMain.
+// Main runs the tests of a package, and then the functions after, which remove things that tests share, and stops the
+// servers that they used. A package that uses Each or One calls it from TestMain.
 func Main(m *testing.M, after ...func()) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)

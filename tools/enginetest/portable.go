@@ -13,7 +13,7 @@ import (
 
 // Portable returns a database with the portable tables and these zones, on MySQL. A store
 // opened with Engine: engine.TiDB works on it as it does on TiDB: without procedures and
-// triggers, all tables in one database, ids from AUTO_INCREMENT. So the DBA's hands (SetZone,
+// triggers, all tables in one database, ids from AUTO_INCREMENT. So the DBA's helpers (SetZone,
 // SetOverride) write rows and nothing else: no audit, no revision, no network of a prefix.
 // Without MySQL the test is skipped, and fails if CI=true.
 func Portable(tb testing.TB, zones ...service.Zone) *Database {

@@ -49,7 +49,7 @@ func lint(name string) error {
 	return protorange.Range(all.ProtoReflect(), validate)
 }
 
-// validate holds the whole message, and each one that is packed in it, such as a filter, against the bounds that Envoy
+// validate compares the whole message, and each one that is packed in it, such as a filter, with the bounds that Envoy
 // has generated.
 func validate(at protopath.Values) error {
 	last := at.Index(-1)

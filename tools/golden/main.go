@@ -1,4 +1,4 @@
-// Command golden holds what velocityd answers against answers that were written down: every operation of its
+// Command golden compares the answers of velocityd with answers that were written down: every operation of its
 // description, every command, and every public procedure, on a database that the script fills.
 //
 //	go run ./tools/golden -engine mysql              compare with answers-mysql.txt

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// masks put placeholders in the place of what differs from run to run, numbered by their first appearance in an answer.
+// masks put placeholders in the place of texts that differ from run to run, numbered by their first appearance in an
+// answer.
 type masks struct {
 	literal *strings.Replacer
 	rules   []rule
@@ -16,7 +17,7 @@ type masks struct {
 	count   map[string]int
 }
 
-// rule masks what a pattern finds, or its first group. A rule without a number is the same for all.
+// rule masks the match of a pattern, or its first group. A rule without a number is the same for all.
 type rule struct {
 	name       string
 	pattern    *regexp.Regexp

@@ -24,7 +24,7 @@ descriptors:
 `
 )
 
-// files are those in the folder of the place, by their names.
+// files are those in the folder of the instance, by their names.
 func files() map[string]string {
 	return map[string]string{"gates.yaml": gates, "auth.log": authLog, "ratelimit.yaml": rateLimits}
 }

@@ -1,4 +1,4 @@
-// Package handlerstest holds what tests of listeners share: certificates, folders of secrets, and a log.
+// Package handlerstest has the parts that tests of listeners share: certificates, folders of secrets, and a log.
 package handlerstest
 
 import (

@@ -84,7 +84,7 @@ func TestEachStepIsWaitedForByItsEnd(t *testing.T) {
 	}
 	for name, s := range project.Services {
 		if goesOn := s.Restart == types.RestartPolicyUnlessStopped; goesOn == ends[name] {
-			t.Errorf("%s is restarted: %v; somebody waits for its end: %v", name, goesOn, ends[name])
+			t.Errorf("%s is restarted: %v; another service waits for its end: %v", name, goesOn, ends[name])
 		}
 	}
 }

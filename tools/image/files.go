@@ -16,8 +16,8 @@ import (
 // without rights since Google's distroless; Kubernetes wants a number to prove that it is not root.
 const user = 65532
 
-// Files of the image, and the folder for what a service keeps, which belongs to the user: a new volume of Docker takes
-// the owner from it.
+// Files of the image, and the folder for the files of a service, which belongs to the user: a new volume of Docker
+// takes the owner from it.
 const (
 	programPath = "/usr/bin/velocityd"
 	configPath  = "/etc/velocityd/velocityd.yaml"

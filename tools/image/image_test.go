@@ -51,7 +51,7 @@ func build(t *testing.T, folder, path string, env ...string) {
 	}
 }
 
-// makeImages carries out the command, and returns the folder of what it made and the names.
+// makeImages carries out the command, and returns the folder of the images and their names.
 func makeImages(t *testing.T, programs []string) (folder string, made []string) {
 	t.Helper()
 	folder = t.TempDir()
@@ -209,7 +209,7 @@ func TestDockerImageSaysHowItIsRun(t *testing.T) {
 	holdsTheFiles(t, image)
 }
 
-// holdsTheFiles looks at what is in an image, and that nothing else is.
+// holdsTheFiles wants these files in an image, and no others.
 func holdsTheFiles(t *testing.T, image v1.Image) {
 	t.Helper()
 	extracted := mutate.Extract(image)

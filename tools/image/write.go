@@ -23,7 +23,7 @@ func writeImages(out, tree string, programs []program) (made []string, err error
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // what is made is for everybody
+	if err := os.MkdirAll(out, 0o755); err != nil { //nolint:gosec // for every account
 		return nil, err
 	}
 	for i, p := range programs {

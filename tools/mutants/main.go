@@ -110,7 +110,7 @@ type stage struct {
 	hasEngines bool
 }
 
-// parse reads a list, whose head says what stands in it.
+// parse reads a list, whose head explains its lines.
 func parse(text string) (list []mutant) {
 	var file string
 	var ofFile []stage

@@ -123,7 +123,7 @@ func attemptIDIsRememberedLongEnough(t *testing.T, b subject) {
 		{"the window is shorter", []service.Bucket{at(1, "a")}, 10 * time.Minute},
 		{"the window is longer", []service.Bucket{at(2, "a")}, time.Hour},
 		{"the longest window of several", []service.Bucket{at(1, "b"), at(2, "b")}, time.Hour},
-		{"in whatever order", []service.Bucket{at(2, "c"), at(1, "c")}, time.Hour},
+		{"in any order", []service.Bucket{at(2, "c"), at(1, "c")}, time.Hour},
 	} {
 		first := b.attempt(t, test.name, test.buckets...)
 		b.Age(t, test.buckets[0], test.life-time.Minute)

@@ -47,7 +47,7 @@ type Subject interface {
 // Explainer. It calls open once for each claim; open must return a Subject without zones and txns. Checks reach
 // the Subject through a service.Limiter, as in the service.
 //
-// The store need not keep what is allowed.
+// The store need not keep the parts that allowed names.
 func Exercise(t *testing.T, open func(t *testing.T) Subject, allowed ...Allowance) {
 	exercise(t, open, claims(), allowed)
 }

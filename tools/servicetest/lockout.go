@@ -107,7 +107,7 @@ func lockoutClaims() map[string]claim { //nolint:funlen // a table of scripts
 			peek 1/alice -> until=0s
 			age 1/alice 10m
 			check 1/alice -> pass
-			check 1/alice 3/watched -> block lockout | denied // a zone that only watches denies nobody
+			check 1/alice 3/watched -> block lockout | denied // a zone that only watches denies no attempt
 			check 1/alice 2/stranger -> block locked | denied
 		`),
 		"ConcurrentAttemptsLockOnce": concurrentAttemptsLockOnce,

@@ -239,7 +239,7 @@ func (b subject) raceOutcomes(
 	}
 	for i, answer := range answers {
 		if conflict := errors.Is(answer, service.ErrConflict); conflict == (outcomes[i%2] == said) {
-			t.Errorf("the outcome is %s, and reporter %d, who said %s, got %v", said, i, outcomes[i%2], answer)
+			t.Errorf("the outcome is %s, and reporter %d, which said %s, got %v", said, i, outcomes[i%2], answer)
 		}
 	}
 	return said

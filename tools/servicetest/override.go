@@ -232,7 +232,7 @@ func longestPrefixWins(t *testing.T, b subject) {
 	})
 	b.DeleteOverrides(t, 1)
 	b.wantRates(t, 1, map[string]int{"10.1.2.3": 1000, "2001:db8:1:2::3": 1000})
-	// Actions too: what the longer one allows, the shorter one does not deny.
+	// Actions too: the shorter one does not deny a key that the longer one allows.
 	b.SetOverride(t, within("10.0.0.0/8", deny(1, "")))
 	b.SetOverride(t, within("10.1.0.0/16", allow(1, "")))
 	b.SetOverride(t, deny(1, "10.1.2.3"))

@@ -8,7 +8,7 @@ func zoneClaims() map[string]claim {
 			check 1/alice -> block rate=2 left=0
 			zone 1 rate=3 // grown: one more
 			check 1/alice -> pass rate=3 left=0
-			zone 1 rate=1 // shrunk below what counts
+			zone 1 rate=1 // shrunk below the number that counts
 			check 1/alice -> block rate=1 left=0
 			zone 1 rate=9 window=2h
 			check 1/alice -> pass rate=9 window=2h left=5

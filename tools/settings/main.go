@@ -1,5 +1,5 @@
-// Command settings writes what is made of the table service.Settings into the files that name each setting of a zone:
-// the step of zone_master, its triggers, the view read_zone, the schemas of zones in the description of the HTTP
+// Command settings writes the parts of files that follow from the table service.Settings, which names each setting of a
+// zone: the step of zone_master, its triggers, the view read_zone, the schemas of zones in the description of the HTTP
 // interface, and the table of docs/dba.md. Each part stands between two lines with its name, and the lines around it
 // are written by hand.
 //
@@ -73,7 +73,7 @@ func (p part) put(isCheck bool, differs *bool) error {
 	case text == string(raw):
 		return nil
 	case isCheck:
-		fmt.Fprintf(os.Stderr, "settings: %s: the part %q is not what make generate writes\n", p.file, p.name)
+		fmt.Fprintf(os.Stderr, "settings: %s: the part %q is not as make generate writes it\n", p.file, p.name)
 		*differs = true
 		return nil
 	}

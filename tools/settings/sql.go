@@ -124,7 +124,7 @@ func same() []string {
 	return append(row("NEW", "         ", ")"), append([]string{"         <=> ("}, row("OLD", "         ", ")));")...)...)
 }
 
-// viewed is what read_zone shows. key_rule stands behind the settings that it is made of. The view has no comment
+// viewed are the columns of read_zone. key_rule stands behind the settings that it is made of. The view has no comment
 // inside, since engines keep none.
 func viewed() []string {
 	lines := list("               ", append(append([]string{"id"}, each(func(s service.Setting) string {

@@ -89,7 +89,7 @@ build() {
     in_module nice "$go" build -p 2 -trimpath -buildvcs=false -o "$home/tmp.build/tidb-server" \
       -ldflags "-s -w -X github.com/pingcap/tidb/pkg/parser/mysql.TiDBReleaseVersion=$tidb_version" \
       github.com/pingcap/tidb/cmd/tidb-server || die "building it did not work"
-    "$home/tmp.build/tidb-server" -V >/dev/null 2>&1 || die "what was built does not run here"
+    "$home/tmp.build/tidb-server" -V >/dev/null 2>&1 || die "the built program does not run here"
     mv -T "$home/tmp.build" "$home/$name"
   fi
   exec 9>&-
@@ -131,7 +131,7 @@ start() {
   done
   tail -n 5 "$2/tidb.out" "$2/tidb.log" >&2 || true
   stop
-  die "tidb-server did not start; what it said is in $2"
+  die "tidb-server did not start; its output is in $2"
 }
 
 # stop: ends the server that start started.
@@ -152,7 +152,7 @@ serve() {
   start "$port" "$folder"
   say "serving, with its data in $folder; interrupt to stop"
   printf '%s\n' "$(dsn "$port" velocityd)"
-  wait "$server_pid" || die "tidb-server ended by itself; what it said is in $folder"
+  wait "$server_pid" || die "tidb-server ended by itself; its output is in $folder"
 }
 
 # with COMMAND ...: exits as the command does.

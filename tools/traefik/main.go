@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// serve serves at an address what the file says, until the program is ended.
+// serve serves the configuration of the file at an address, until the program is ended.
 func serve(ctx context.Context, address, name string) error {
 	configuration, err := new(file.Provider).DecodeConfiguration(name)
 	if err != nil {

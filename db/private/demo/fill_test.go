@@ -32,7 +32,7 @@ func TestDemoDayHasLockoutAndIsMadeOnce(t *testing.T) {
 			t.Fatalf("%d attempts, %v", attempts, err)
 		}
 		for what, question := range map[string]string{
-			"somebody is locked": "SELECT COUNT(*) > 0 FROM zone_lockout WHERE locked_until > UTC_TIMESTAMP(6)",
+			"a bucket is locked": "SELECT COUNT(*) > 0 FROM zone_lockout WHERE locked_until > UTC_TIMESTAMP(6)",
 			"a spray got in": "SELECT COUNT(*) = 1 FROM zone_txn WHERE bucket_key = '203.0.113.77' AND " +
 				"outcome = 'success'",
 			"hours are full of people": "SELECT COUNT(DISTINCT HOUR(created_at)) > 20 FROM zone_txn WHERE outcome = " +

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// patience bounds what comes by itself on a slow machine: a start, a failover.
+// patience bounds a start or a failover on a slow machine.
 const patience = 5 * time.Minute
 
 // Own starts a cluster for one test, from the programs in VELOCITY_VITESS.

@@ -105,7 +105,7 @@ func (p *process) kill() {
 }
 
 // await waits until reached says nil. It gives up when the process or ctx ends, or after
-// startWait, and then says what the process has logged last.
+// startWait, and then returns the last lines of the process's log.
 func (p *process) await(ctx context.Context, reached func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()

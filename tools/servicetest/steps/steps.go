@@ -51,7 +51,7 @@ type Subject interface {
 //	told 1/alice -> bucket.locked:first // its events in the order of words, with the answer whose txn they name
 //
 // and "allow 1/alice", "deny 1/alice", "limit 1/alice 3 1h", "clear 1" (all overrides), "drop 1" (the zone), "age
-// 1/alice 2/x 50m" and "release 1/alice". What stands behind the arrow is wanted: see answer.has. A length such as
+// 1/alice 2/x 50m" and "release 1/alice". The words behind the arrow are wanted: see answer.has. A length such as
 // 1h-1m is at most an hour, and at most a minute less. Every answer is compared with its txns besides.
 func Run(tb testing.TB, subject Subject, steps string) map[string]service.Decision {
 	tb.Helper()

@@ -13,7 +13,7 @@ import (
 	"velocityd/service"
 )
 
-// compare holds an answer against what its step wants, and against its txns.
+// compare compares an answer with its step, and with its txns.
 func (s scripted) compare(st step, d service.Decision) {
 	s.Helper()
 	s.wantErr(st, d.Err)
@@ -47,7 +47,7 @@ func lasts(txn service.Txn, at time.Time) bool {
 	return !at.Before(txn.CreatedAt.Time) && !at.After(txn.LastAt.Time)
 }
 
-// look holds a peek against its step.
+// look compares a peek with its step.
 func (s scripted) look(st step) {
 	s.Helper()
 	peek, err := s.Peek(context.Background(), s.bucket(st.words[0]))
@@ -65,7 +65,7 @@ func (s scripted) look(st step) {
 	s.want(st, got, st.want[0])
 }
 
-// list holds the rows of a bucket against a step.
+// list compares the rows of a bucket with a step.
 func (s scripted) list(st step, b service.Bucket) {
 	s.Helper()
 	var got []string
@@ -117,7 +117,7 @@ func (s scripted) nameOf(txnID uint64) string {
 	return ""
 }
 
-// answer is what the words behind an arrow are about.
+// answer is the subject of the words behind an arrow.
 type answer struct {
 	of service.Decision
 	service.Verdict

@@ -19,7 +19,7 @@ type RotationStore interface {
 }
 
 // ExerciseRotation tests that windows and lockouts stay exact while one secret key of
-// pseudonyms takes over from another, instance by instance. zone says what is limited. Every
+// pseudonyms takes over from another, instance by instance. zone has the limit. Every
 // attempt is asked twice in one call: in a zone with key_form hmac, through one of several
 // instances that hold other keys at that time, and in a zone of the same limit that keeps
 // clear keys. Both must be answered alike. In the end the rows must tell the same. b is the

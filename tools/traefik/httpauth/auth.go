@@ -4,7 +4,7 @@ package auth
 
 import "net/http"
 
-// BasicAuth is what basicAuth is made of.
+// BasicAuth is the part that basicAuth needs.
 type BasicAuth struct {
 	Realm   string
 	Secrets func(user, realm string) string
@@ -18,7 +18,7 @@ func (*BasicAuth) RequireAuth(w http.ResponseWriter, _ *http.Request) {
 // CheckSecret takes no password.
 func CheckSecret(_, _ string) bool { return false }
 
-// DigestAuth is what digestAuth is made of.
+// DigestAuth is the part that digestAuth needs.
 type DigestAuth struct{}
 
 // NewDigestAuthenticator returns one that knows no user.

@@ -29,8 +29,8 @@ const (
 	lag       = 6 * time.Second
 )
 
-// place is a velocityd dev with a private database, and what was asked of it.
-type place struct {
+// instance is a velocityd dev with a private database, and the questions that it was asked.
+type instance struct {
 	binary, folder, url string
 	dev                 *exec.Cmd
 	db                  *sql.DB
@@ -40,8 +40,8 @@ type place struct {
 }
 
 // start starts a service without background tasks on a new database, and waits until it is ready.
-func start(ctx context.Context, binary, engine string) (_ *place, err error) {
-	p := &place{binary: binary}
+func start(ctx context.Context, binary, engine string) (_ *instance, err error) {
+	p := &instance{binary: binary}
 	if p.folder, err = os.MkdirTemp("", "golden-"); err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func start(ctx context.Context, binary, engine string) (_ *place, err error) {
 }
 
 // environ is that of this process without the program's own variables.
-func (p *place) environ() []string {
+func (p *instance) environ() []string {
 	list := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "VELOCITY_") && !strings.HasPrefix(v, "VELOCITY_CACHE")
 	})
@@ -102,7 +102,7 @@ func (p *place) environ() []string {
 }
 
 // stop ends the service, and removes the database.
-func (p *place) stop() {
+func (p *instance) stop() {
 	if p.db != nil {
 		_ = p.db.Close()
 	}
@@ -111,7 +111,7 @@ func (p *place) stop() {
 	_ = os.RemoveAll(p.folder)
 }
 
-func (p *place) awaitReady(ctx context.Context) error {
+func (p *instance) awaitReady(ctx context.Context) error {
 	deadline := time.Now().Add(startTime)
 	for time.Now().Before(deadline) && ctx.Err() == nil {
 		response, err := http.Get(p.url + "/readyz") //nolint:noctx // it is loopback
@@ -139,7 +139,7 @@ func freePorts() (first, second string, err error) {
 }
 
 // play asks all of a script, and returns the answers.
-func (p *place) play(ctx context.Context, script string) ([]byte, error) {
+func (p *instance) play(ctx context.Context, script string) ([]byte, error) {
 	var all bytes.Buffer
 	for _, line := range strings.Split(script, "\n") {
 		line = strings.TrimSpace(line)
@@ -160,7 +160,7 @@ func (p *place) play(ctx context.Context, script string) ([]byte, error) {
 }
 
 // ask asks one line: a request, a command, or SQL. "{last id}" stands for the id in the answer before.
-func (p *place) ask(ctx context.Context, line string) (string, error) {
+func (p *instance) ask(ctx context.Context, line string) (string, error) {
 	if found := regexp.MustCompile(`"id": ?"([^"]+)"`).FindStringSubmatch(p.last); found != nil {
 		line = strings.ReplaceAll(line, "{last id}", found[1])
 	}
@@ -170,7 +170,7 @@ func (p *place) ask(ctx context.Context, line string) (string, error) {
 	switch kind {
 	case "sql":
 		return p.query(ctx, rest)
-	case "pause": // what follows the history shows nothing younger
+	case "pause": // followers of the history show nothing younger
 		time.Sleep(lag)
 		return "", nil
 	case "velocityd":
@@ -180,7 +180,7 @@ func (p *place) ask(ctx context.Context, line string) (string, error) {
 }
 
 // request sends a request: a path, headers in square brackets, and a body. Streams are left after a second of silence.
-func (p *place) request(ctx context.Context, method, rest string) (string, error) {
+func (p *instance) request(ctx context.Context, method, rest string) (string, error) {
 	path, body, _ := strings.Cut(rest, " ")
 	isStream := strings.Contains(path, "/follow")
 	if isStream {
@@ -253,7 +253,7 @@ func metricNames(text []byte) []byte {
 }
 
 // command runs a command of the program. One that follows is ended after two seconds.
-func (p *place) command(ctx context.Context, args string) (string, error) {
+func (p *instance) command(ctx context.Context, args string) (string, error) {
 	if strings.Contains(args, " follow") {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, 2*time.Second)
@@ -272,7 +272,7 @@ func (p *place) command(ctx context.Context, args string) (string, error) {
 }
 
 // query runs SQL and returns the rows of all results.
-func (p *place) query(ctx context.Context, query string) (string, error) {
+func (p *instance) query(ctx context.Context, query string) (string, error) {
 	rows, err := p.db.QueryContext(ctx, query)
 	if err != nil {
 		return "error: " + err.Error(), nil
@@ -304,7 +304,7 @@ func (p *place) query(ctx context.Context, query string) (string, error) {
 }
 
 // leftOut returns an error that names the operations, commands and public procedures that the script does not ask.
-func (p *place) leftOut(ctx context.Context) error {
+func (p *instance) leftOut(ctx context.Context) error {
 	var missing []string
 	for _, name := range slices.Concat(p.operations(ctx), p.commands(ctx), p.procedures(ctx)) {
 		if !slices.ContainsFunc(p.asked, func(line string) bool { return name.MatchString(line) }) {
@@ -318,7 +318,7 @@ func (p *place) leftOut(ctx context.Context) error {
 }
 
 // operations are those of the program's own description.
-func (p *place) operations(ctx context.Context) (list []*regexp.Regexp) {
+func (p *instance) operations(ctx context.Context) (list []*regexp.Regexp) {
 	text, _ := p.request(ctx, http.MethodGet, "/openapi.yaml?all")
 	path := ""
 	for line := range strings.Lines(text) {
@@ -337,7 +337,7 @@ func (p *place) operations(ctx context.Context) (list []*regexp.Regexp) {
 }
 
 // commands are those of the program's help.
-func (p *place) commands(ctx context.Context) (list []*regexp.Regexp) {
+func (p *instance) commands(ctx context.Context) (list []*regexp.Regexp) {
 	help, _ := p.command(ctx, "--help")
 	_, help, _ = strings.Cut(help, "\nCommands:\n")
 	for _, found := range regexp.MustCompile(`(?m)^  ([a-z][a-z-]*(?: [a-z][a-z-]*)*)(?:  |$)`).FindAllStringSubmatch(
@@ -348,7 +348,7 @@ func (p *place) commands(ctx context.Context) (list []*regexp.Regexp) {
 }
 
 // procedures are those that a comment calls public.
-func (p *place) procedures(ctx context.Context) (list []*regexp.Regexp) {
+func (p *instance) procedures(ctx context.Context) (list []*regexp.Regexp) {
 	rows, err := p.db.QueryContext(ctx, "SELECT ROUTINE_NAME FROM information_schema.ROUTINES "+
 		"WHERE ROUTINE_SCHEMA = DATABASE() AND ROUTINE_COMMENT LIKE 'public%'")
 	if err != nil {
