@@ -18,6 +18,7 @@ import (
 
 type changesCmd struct {
 	Zone      []int64  `env:"-" sep:"," placeholder:"ID,..." help:"Only changes of these zones."`
+	Key       string   `env:"-" placeholder:"KEY" help:"Only releases and overrides of this key of the zone, in any spelling."`
 	Subject   []string `env:"-" sep:"," placeholder:"WORD,..." help:"Only changes of these: zone, override, bucket, history, token, webhook."`
 	Action    []string `env:"-" sep:"," placeholder:"WORD,..." help:"Only these changes: insert, update, delete, release, export, erase."`
 	By        string   `env:"-" placeholder:"NAME" help:"Only changes by this person, token or account."`
@@ -35,6 +36,7 @@ takes changes of a zone back.
 Examples:
 
   velocityd changes --subject zone,override --by ann
+  velocityd changes --zone 1 --key alice
   velocityd changes --zone 1 --limit 1 --json`
 }
 
@@ -43,6 +45,9 @@ func (c *changesCmd) Run(ctx context.Context, p *shell.Process) error {
 	query := audit.Query{
 		Zones: c.Zone, Subjects: c.Subject, Actions: c.Action, By: c.By, Cursor: c.From,
 		Limit: c.Limit,
+	}
+	if c.Key != "" {
+		query.Keys = []string{c.Key}
 	}
 	if err := query.Validate(); err != nil {
 		return shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
