@@ -87,7 +87,7 @@ func (l auditList) query(asked url.Values, now time.Time) (audit.Query, error) {
 
 func auditRowOf(e audit.Entry) auditRow {
 	row := auditRow{Entry: e, Summary: actionInWords(e), Changes: settings.ChangesOf(e)}
-	for _, m := range settings.MembersOf(e.After) {
+	for _, m := range audit.MembersOf(e.After) {
 		if e.Subject == "bucket" && m.Name == "bucket_key" {
 			row.Key = m.Text
 		}

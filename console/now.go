@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"velocityd/console/chart"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/lockout"
+	"velocityd/service/usual"
 )
 
 // now is the content of the page of this moment.
@@ -17,7 +17,7 @@ type now struct {
 	// Locked is how many keys are locked out, and IsMoreLocked says that there are more than one question tells of.
 	Locked       int
 	IsMoreLocked bool
-	Day          *chart.Comparison // nil in the answer to a live part, which does not show it
+	Day          *usual.Comparison // nil in the answer to a live part, which does not show it
 	Omitted      int               // zones that are not added up, because there are too many
 	MayLocked    bool
 	MayHistory   bool
@@ -98,10 +98,10 @@ func (v *visit) lockedNow(zones []service.Zone, content *now) error {
 }
 
 // compareDay compares the last day of zones with the days before.
-func (v *visit) compareDay(ctx context.Context, zones []service.Zone) (*chart.Comparison, error) {
+func (v *visit) compareDay(ctx context.Context, zones []service.Zone) (*usual.Comparison, error) {
 	until := service.SpanHour.Begin(v.Now())
 	query := service.TotalsQuery{
-		Since: service.At(until.Add(-(chart.ComparedDays + 1) * 24 * time.Hour)),
+		Since: service.At(until.Add(-(usual.ComparedDays + 1) * 24 * time.Hour)),
 		Until: service.At(until), By: service.SpanHour,
 	}
 	var lists [][]service.SpanTotals
@@ -112,5 +112,5 @@ func (v *visit) compareDay(ctx context.Context, zones []service.Zone) (*chart.Co
 		}
 		lists = append(lists, totals.Spans)
 	}
-	return chart.NewComparison(until, service.MergeSpans(lists...)), nil
+	return usual.NewComparison(until, service.MergeSpans(lists...)), nil
 }

@@ -18,6 +18,7 @@ func (c *console) funcs() template.FuncMap {
 		"historyPath": c.historyPath,
 		"relatedPath": c.relatedPath,
 		"bucket":      bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": chart.Spark, "task": taskInWords,
+		"chart": chart.ChartOf,
 	}
 	maps.Copy(all, format.Funcs())
 	return all

@@ -6,6 +6,7 @@ import (
 
 	"velocityd/service"
 	"velocityd/service/explain"
+	"velocityd/service/usual"
 )
 
 // attempts returns n attempts, the newest first, each a step older than the one before.
@@ -93,5 +94,13 @@ func TestAWindowIsToScale(t *testing.T) {
 	x.Unmetered = true
 	if NewWindow(x) != nil {
 		t.Error("a window is drawn where no limit decided")
+	}
+}
+
+func TestChartHasALineForEachSeries(t *testing.T) {
+	t.Parallel()
+	d := usual.NewComparison(time.Date(2026, 8, 24, 9, 0, 0, 0, time.UTC), nil)
+	if c := ChartOf(d); len(c.Values) != len(c.Series)+1 || len(c.Values[0]) != 24 {
+		t.Errorf("the chart is %+v", c)
 	}
 }
