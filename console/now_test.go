@@ -14,7 +14,7 @@ func TestNowPageIsLimitedByTheReadersScopes(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
 	p.locking(t, 1, "alice")
-	everybodys, health, day := "Keys locked out", `<a href="/console/health">Fine</a>`, "The last 24 hours"
+	everybodys, health, day := `id="locked-head"`, "The work in the background is fine.", "The last 24 full hours"
 	persons := map[*browser][]string{
 		p.person(t, "helpdesk", access.ScopePeek): {everybodys}, p.person(t, "analyst", access.ScopeHistory): {health, day},
 		p.person(t, "admin", access.ScopeAdmin): {everybodys, health, day},
@@ -40,9 +40,9 @@ func TestALivePartIsAnsweredWithoutTheDay(t *testing.T) {
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 	b := p.browser(t)
-	b.header = http.Header{"X-Live": {"1"}}
-	if status, page := b.get(t, ""); status != http.StatusOK || !strings.Contains(page, `id="tiles"`) ||
-		strings.Contains(page, "The last 24 hours") {
+	b.header = http.Header{"X-Live": {"locked"}}
+	if status, page := b.get(t, ""); status != http.StatusOK || !strings.Contains(page, `id="locked"`) ||
+		strings.Contains(page, "The last 24 full hours") {
 		t.Errorf("a live part is answered with %d, %s", status, page)
 	}
 }

@@ -106,29 +106,16 @@ func statesOf[T any](e Entry, read func(state []byte) (T, error)) (before, after
 	return before, after, nil
 }
 
-// keyed is what states of buckets and overrides have in common.
-type keyed struct {
-	Key string `json:"bucket_key"`
-}
-
 // released returns the bucket of a release, or nil if its key is not there any more.
 func (e Entry) released() (*service.Bucket, error) {
-	var state keyed
-	if err := json.Unmarshal(e.After, &state); err != nil {
+	state, err := keyedOf(e.After)
+	if err != nil {
 		return nil, fmt.Errorf("release %d cannot be read", e.ID) // the text holds a key
 	}
 	if state.Key == "" {
 		return nil, nil
 	}
 	return &service.Bucket{ZoneID: e.ZoneID, Key: state.Key}, nil
-}
-
-// isAbout reports whether a state of the entry has a key.
-func (e Entry) isAbout(key string) bool {
-	return slices.ContainsFunc([]json.RawMessage{e.Before, e.After}, func(text json.RawMessage) bool {
-		var state keyed
-		return json.Unmarshal(text, &state) == nil && state.Key == key
-	})
 }
 
 // Subjects returns everything that an entry can be about.
@@ -189,7 +176,7 @@ func (q *Query) Validate() error {
 func (q *Query) Matches(e Entry) bool {
 	passes := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
 	return (len(q.Zones) == 0 || slices.Contains(q.Zones, e.ZoneID)) && passes(q.Subjects, e.Subject) &&
-		passes(q.Actions, e.Action) && (len(q.Keys) == 0 || slices.ContainsFunc(q.Keys, e.isAbout)) &&
+		passes(q.Actions, e.Action) && (len(q.Keys) == 0 || slices.Contains(q.Keys, e.Key())) &&
 		(q.Since.IsZero() || !e.At.Before(q.Since)) && (q.Until.IsZero() || e.At.Before(q.Until)) && q.isBy(e)
 }
 
@@ -228,6 +215,22 @@ func NewPage(q Query, entries []Entry, most int) (page Page) {
 		page.Next, page.ScannedUntil = last.ID, last.At
 	}
 	return page
+}
+
+// Collect asks for pages until they have as many entries as the query wants, all were looked at, or goesOn returns
+// false. It returns them as one page.
+func Collect(ctx context.Context, from Reader, q Query, goesOn func() bool) (all Page, err error) {
+	for most := q.Limit; ; {
+		page, err := from.AuditEntries(ctx, q)
+		if err != nil {
+			return Page{}, err
+		}
+		page.Entries = append(all.Entries, page.Entries...)
+		all, q.Cursor, q.Limit = page, page.Next, most-len(page.Entries)
+		if q.Cursor == 0 || q.Limit == 0 || !goesOn() {
+			return all, nil
+		}
+	}
 }
 
 // Reader reads the audit.

@@ -11,16 +11,17 @@ import (
 // ComparedDays is with how many days before the last one is compared.
 const ComparedDays = 7
 
-// Comparison is the last 24 full hours beside the same hours of the days before.
+// Comparison is the last 24 full hours, and the running one, beside the same hours of the days before.
 type Comparison struct {
-	Hours []hourCompared
-	// Total is the sum of the last 24 hours, and Usual that of a day before, on average.
+	Hours []hourCompared // 24, and the running one up to now
+	IsOwn bool           // of one zone: what counts as stopped is what that zone itself had no room for
+	// Total is the sum of the 24 full hours, and Usual that of a day before, on average.
 	Total, Usual service.Totals
 	// Days is how many of the days before have attempts. The averages are about these.
 	Days int
 }
 
-// hourCompared is an hour of the last day, and the average of the same hour of the days before.
+// hourCompared is an hour, and the average of the same hour of the days before.
 type hourCompared struct {
 	BeginsAt       time.Time
 	Totals         service.Totals
@@ -28,14 +29,20 @@ type hourCompared struct {
 	Least, Highest int64 // attempts of the same hour of a day before
 }
 
-// NewComparison adds up hours before until, the begin of an hour.
-func NewComparison(until time.Time, spans []service.SpanTotals) *Comparison {
+// ComparedSince returns the begin of the first hour that a comparison at an instant needs.
+func ComparedSince(at time.Time) time.Time {
+	return service.SpanHour.Begin(at).Add(-(ComparedDays + 1) * 24 * time.Hour)
+}
+
+// NewComparison adds up the hours of an instant.
+func NewComparison(at time.Time, spans []service.SpanTotals, isOwn bool) *Comparison {
+	until := service.SpanHour.Begin(at)
 	hours := make(map[time.Time]service.Totals, len(spans))
 	for _, span := range spans {
 		hours[span.BeginsAt.UTC()] = span.Totals
 	}
-	d := &Comparison{Days: daysWith(until, spans)}
-	for hour := until.Add(-24 * time.Hour); hour.Before(until); hour = hour.Add(time.Hour) {
+	d := &Comparison{Days: daysWith(until, spans), IsOwn: isOwn}
+	for hour := until.Add(-24 * time.Hour); !hour.After(until); hour = hour.Add(time.Hour) {
 		h := hourCompared{BeginsAt: hour, Totals: hours[hour]}
 		for day := 1; day <= d.Days; day++ {
 			before := hours[hour.Add(-time.Duration(day)*24*time.Hour)]
@@ -46,10 +53,23 @@ func NewComparison(until time.Time, spans []service.SpanTotals) *Comparison {
 			}
 		}
 		h.Usual = average(h.Usual, d.Days)
-		d.Total, d.Usual = d.Total.Plus(h.Totals), d.Usual.Plus(h.Usual)
+		if hour.Before(until) {
+			d.Total, d.Usual = d.Total.Plus(h.Totals), d.Usual.Plus(h.Usual)
+		}
 		d.Hours = append(d.Hours, h)
 	}
 	return d
+}
+
+// Running returns the running hour.
+func (d *Comparison) Running() hourCompared { return d.Hours[len(d.Hours)-1] }
+
+// Stopped returns the attempts that were blocked or, in a comparison of one zone, for which that zone had no room.
+func (d *Comparison) Stopped(t service.Totals) int64 {
+	if d.IsOwn {
+		return t.WouldBlock
+	}
+	return t.Blocked
 }
 
 // daysWith returns how many days before the last 24 hours the oldest attempts are, up to ComparedDays: a service that
