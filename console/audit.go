@@ -33,10 +33,9 @@ type auditList struct {
 
 // auditRow is one change or release.
 type auditRow struct {
-	audit.Entry        // with the reason that stands in its state, if it has no other
-	Summary     string // of the change, in words
-	Changes     []settings.Difference
-	Key         string // of a bucket; "" if it is about none
+	audit.Entry
+	Summary string // of the change, in words
+	Changes []settings.Difference
 }
 
 // audit shows the entries of the audit, the newest first.

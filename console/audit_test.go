@@ -76,7 +76,7 @@ func TestTheAuditTellsAuthorChangeAndReason(t *testing.T) {
 	lacks(t, page, "<img", "keys/bob")
 	page = b.gets(t, "audit?by=carol&subject=bucket&action=release&zone=1", http.StatusOK, "released a key")
 	lacks(t, page, "changed a zone")
-	b.gets(t, "audit?within=1", http.StatusOK, "Nothing was done")
+	b.gets(t, "audit?within=1", http.StatusOK, "Nothing of this was done")
 	for _, wrong := range []string{"subject=house", "zone=x", "within=9223372036854775807"} {
 		if status, page := b.get(t, "audit?"+wrong); status != http.StatusBadRequest || strings.Contains(page, "carol") {
 			t.Errorf("an audit with %s is answered with %d", wrong, status)

@@ -30,7 +30,7 @@ const (
 // now is the content of the page of this moment.
 type now struct {
 	Zones []service.Zone
-	Zone  string // the one that is shown, or "" for all
+	Zone  string       // the one that is shown, or "" for all
 	First service.Zone // of those that are shown
 	Ready client.Readiness
 	// Locked is how many keys are locked, of which Newest are some. IsMoreLocked says that there are more than one question
