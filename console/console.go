@@ -48,6 +48,8 @@ type console struct {
 	files    files
 	origins  *http.CrossOriginProtection
 	spelling spelling
+	// playbooks are those of docs/playbooks.md. The first is the list of them.
+	playbooks []playbook
 }
 
 // New returns the handler of everything below Path.
@@ -96,6 +98,9 @@ func (c *console) prepare() (_ http.Handler, err error) {
 	if c.pages, err = c.parsePages(); err != nil {
 		return nil, err
 	}
+	if c.playbooks, err = readPlaybooks(); err != nil {
+		return nil, err
+	}
 	return protected(c.routes()), nil
 }
 
@@ -126,6 +131,8 @@ func (c *console) visits() map[string]func(*visit) error {
 	add("GET", "locked", (*visit).locked)
 	add("POST", "locked/release", requiring(access.ScopeRelease, (*visit).releaseSelected))
 	add("POST", "locked/release-all", requiring(access.ScopeRelease, (*visit).releaseAll))
+	add("GET", "playbooks", (*visit).playbook)
+	add("GET", "playbooks/{slug}", (*visit).playbook)
 	add("GET", "zones", (*visit).zones)
 	add("GET", "zones/new", requiring(access.ScopeZones, (*visit).newZone))
 	add("POST", "zones/new", requiring(access.ScopeZones, (*visit).makeZone))
