@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"velocityd/service"
@@ -80,10 +81,12 @@ func relatedKeysOf(checks []service.RecordedCheck, own map[service.Bucket]bool, 
 	return found
 }
 
-// relatedPage is the content of the page of all keys that were named beside a key.
+// relatedPage is the content of the page of all keys that were named beside a key. Tried is the zone of the keys if
+// only those of one zone are asked for, in checks without a success, and otherwise 0.
 type relatedPage struct {
 	Bucket service.Bucket
 	Until  time.Time
+	Tried  int64
 	relatedKeys
 }
 
@@ -97,7 +100,10 @@ func (v *visit) relatedToKey() error {
 	if err != nil {
 		return err
 	}
-	query, all := f.query, service.CheckPage{}
+	query, all, tried := f.query, service.CheckPage{}, int64(0)
+	if len(query.Zones) > 0 {
+		tried = query.Zones[0]
+	}
 	query.Zones, query.Keys, query.Limit = []int64{bucket.ZoneID}, []string{bucket.Key}, service.MaxHistoryPage
 	for {
 		page, err := v.api.Checks(v.r.Context(), query)
@@ -113,8 +119,13 @@ func (v *visit) relatedToKey() error {
 	for _, t := range ownTxns(all.Checks, bucket) {
 		own[t.Bucket] = true
 	}
-	return v.show("related", "", "Beside a key",
-		relatedPage{bucket, query.Until, relatedKeysOf(all.Checks, own, all.Next != 0)})
+	if tried != 0 {
+		all.Checks = slices.DeleteFunc(all.Checks,
+			func(c service.RecordedCheck) bool { return c.Outcome == service.OutcomeSuccess })
+	}
+	found := relatedKeysOf(all.Checks, own, all.Next != 0)
+	found.All = slices.DeleteFunc(found.All, func(k relatedKey) bool { return tried != 0 && k.Bucket.ZoneID != tried })
+	return v.show("related", "", "Beside a key", relatedPage{bucket, query.Until, tried, found})
 }
 
 // ownTxns returns the txns of a bucket among those of its checks. Its key may be recorded in several forms, by the keys
@@ -136,8 +147,10 @@ func ownTxns(checks []service.RecordedCheck, bucket service.Bucket) (own []servi
 	return own
 }
 
-// relatedPath returns the path of the keys beside a bucket's, from an instant on and up to another one, as addresses
-// have it.
-func (c *console) relatedPath(bucket service.Bucket, since time.Time, until string) string {
-	return withQuery("keys/"+c.sealedKey(bucket)+"/beside", url.Values{"since": {addressTime(since)}, "until": {until}})
+// triedPath returns the path of the keys of a zone that were named without a success beside a bucket's, from an instant
+// on and before another one.
+func (c *console) triedPath(bucket service.Bucket, zone int64, since, until service.Instant) string {
+	return withQuery("keys/"+c.sealedKey(bucket)+"/beside", url.Values{
+		"zone": {strconv.FormatInt(zone, 10)}, "since": {addressTime(since.Time)}, "until": {addressTime(until.Time)},
+	})
 }
