@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -16,9 +15,6 @@ import (
 	"velocityd/service"
 	"velocityd/service/backtest"
 )
-
-// previewRates is how many rates one preview tries.
-const previewRates = 12
 
 // preview is the content of the page that shows what other settings would have done.
 type preview struct {
@@ -43,27 +39,6 @@ type previewChoice struct {
 	IsNow, IsAsked bool // the rate that the zone has, and the one that the form has
 }
 
-// ratesAround returns the rates to be tried: all small ones, or some around the present and the asked one.
-func ratesAround(now, asked int) []int {
-	var rates []int
-	if top := max(now, asked); top <= previewRates-2 {
-		for rate := 1; rate <= previewRates; rate++ {
-			rates = append(rates, rate)
-		}
-		rates = append(rates, now, asked)
-	} else {
-		rates = []int{now, asked}
-		for _, part := range []float64{1.25, 0.8, 1.5, 0.67, 2, 0.5, 3, 0.33, 4, 0.25, 6, 0.1, 10} {
-			rate := int(part*float64(asked) + 0.5)
-			if len(rates) < previewRates && rate >= 1 && rate <= service.MaxRate && !slices.Contains(rates, rate) {
-				rates = append(rates, rate)
-			}
-		}
-	}
-	slices.Sort(rates)
-	return slices.Compact(rates)
-}
-
 // beginPreview begins a back-test with the settings of a form, and leads to its page.
 func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) error {
 	days, err := strconv.Atoi(form.Get("days"))
@@ -72,7 +47,7 @@ func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) err
 	}
 	since := v.Now().Add(-time.Duration(days) * 24 * time.Hour).UTC().Truncate(time.Microsecond)
 	query := backtest.Query{ZoneID: zone.ID, Since: service.At(since), Grid: backtest.Grid{
-		Rates: ratesAround(f.Now.Rate, zone.Rate), Lockouts: []service.Duration{service.Lasting(zone.Lockout)},
+		Rates: backtest.RatesAround(f.Now.Rate, zone.Rate), Lockouts: []service.Duration{service.Lasting(zone.Lockout)},
 		Counts: []service.Counts{zone.Counts},
 	}}
 	if zone.Calendar.IsNone() {
