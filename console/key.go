@@ -10,6 +10,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/event"
+	"velocityd/service/zonereport"
 )
 
 const (
@@ -31,7 +32,7 @@ type keyPage struct {
 	Spans   []time.Duration
 	Line    *chart.Timeline
 	Txns    []service.Txn
-	Related relatedKeys
+	Related zonereport.RelatedKeys
 }
 
 type keyZone struct {
@@ -95,7 +96,7 @@ func (v *visit) tell(k *keyPage) (err error) {
 }
 
 // related counts the other keys of all checks of the key that the page has, in all zones.
-func (k keyPage) related() relatedKeys {
+func (k keyPage) related() zonereport.RelatedKeys {
 	var checks []service.RecordedCheck
 	own, hasMore := map[service.Bucket]bool{}, false
 	for _, z := range k.Zones {
@@ -104,7 +105,7 @@ func (k keyPage) related() relatedKeys {
 			own[t.Bucket] = true
 		}
 	}
-	return relatedKeysOf(checks, own, hasMore)
+	return zonereport.RelatedKeysOf(checks, own, hasMore)
 }
 
 // drawn returns the attempts for the time line.
@@ -125,7 +126,7 @@ func (v *visit) tellZone(z *keyZone, limit int) (err error) {
 	if err != nil {
 		return err
 	}
-	z.Checks, z.HasMore, z.Txns = page.Checks, page.Next != 0, ownTxns(page.Checks, bucket)
+	z.Checks, z.HasMore, z.Txns = page.Checks, page.Next != 0, zonereport.OwnTxns(page.Checks, bucket)
 	if z.Locks, err = v.locks(z.keyStatus); err != nil {
 		return err
 	}
