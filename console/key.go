@@ -25,9 +25,10 @@ const (
 type keyPage struct {
 	Sealed  string // of the page's own address
 	Asked   service.Bucket
-	Zones   []keyZone // that know the key, and the one that the link names
+	Zones   []keyZone   // that know the key, and the one that the link names
+	Others  []keyStatus // that know the key, too, and are too many to tell all about
 	Unseen  []keyStatus
-	Left    int // zones that were not looked at
+	Left    int // zones that could not be looked at in time
 	Span    time.Duration
 	Spans   []time.Duration
 	Line    *chart.Timeline
@@ -52,7 +53,11 @@ func (v *visit) key() error {
 	if k.Asked, ok = v.openKey(k.Sealed); !ok {
 		return v.failSealed()
 	}
-	all, left, err := v.keyStatuses(k.Asked)
+	zones, err := v.api.Zones(v.r.Context())
+	if err != nil {
+		return err
+	}
+	all, left, err := v.keyStatuses(zones, k.Asked)
 	if err != nil {
 		return err
 	}
@@ -61,11 +66,16 @@ func (v *visit) key() error {
 		switch {
 		case s.Refused != "":
 		case s.IsSeen(), s.Zone.ID == k.Asked.ZoneID:
-			k.Zones = append(k.Zones, keyZone{keyStatus: s, Actions: v.keyActionsOf(k.Sealed, s)})
+			k.Others = append(k.Others, s)
 		default:
 			k.Unseen = append(k.Unseen, s)
 		}
 	}
+	slices.SortStableFunc(k.Others, func(a, b keyStatus) int { return b.blocksUntil().Compare(a.blocksUntil()) })
+	for _, s := range k.Others[:min(len(k.Others), mostKeyZones)] {
+		k.Zones = append(k.Zones, keyZone{keyStatus: s, Actions: v.keyActionsOf(k.Sealed, s)})
+	}
+	k.Others = k.Others[len(k.Zones):]
 	if v.may(access.ScopeHistory) {
 		if err := v.tell(&k); err != nil {
 			return err
@@ -169,14 +179,10 @@ func (k keyPage) IsTyped() bool { return k.Asked.ZoneID == 0 }
 
 // Worst returns the zone that keeps the key out for longest, or nil if it may pass everywhere.
 func (k keyPage) Worst() *keyStatus {
-	var worst *keyStatus
-	for i := range k.Zones {
-		s := &k.Zones[i].keyStatus
-		if !s.Watches() && s.Peek.Reason != "" && (worst == nil || s.OpensAt().After(worst.OpensAt())) {
-			worst = s
-		}
+	if len(k.Zones) == 0 || k.Zones[0].blocksUntil().IsZero() {
+		return nil
 	}
-	return worst
+	return &k.Zones[0].keyStatus
 }
 
 // HasSeveral reports whether several zones know the key.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"velocityd/api"
 	"velocityd/console/chart"
 	"velocityd/console/format"
 	"velocityd/console/settings"
@@ -31,6 +32,7 @@ type preview struct {
 	Last    int // the number of the last choice
 	Demand  chart.Demand
 	MaySave bool
+	Form    form // an empty one: that of the zone is shown again
 }
 
 type previewChoice struct {
@@ -40,14 +42,14 @@ type previewChoice struct {
 }
 
 // beginPreview begins a back-test with the settings of a form, and leads to its page.
-func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) error {
-	days, err := strconv.Atoi(form.Get("days"))
+func (v *visit) beginPreview(now, zone service.Zone) error {
+	days, err := strconv.Atoi(v.r.PostForm.Get("days"))
 	if err != nil || days < 1 || days > int(backtest.MaxTime.Hours()/24) {
 		days = 7
 	}
 	since := v.Now().Add(-time.Duration(days) * 24 * time.Hour).UTC().Truncate(time.Microsecond)
 	query := backtest.Query{ZoneID: zone.ID, Since: service.At(since), Grid: backtest.Grid{
-		Rates: backtest.RatesAround(f.Now.Rate, zone.Rate), Lockouts: []service.Duration{service.Lasting(zone.Lockout)},
+		Rates: backtest.RatesAround(now.Rate, zone.Rate), Lockouts: []service.Duration{service.Lasting(zone.Lockout)},
 		Counts: []service.Counts{zone.Counts},
 	}}
 	if zone.Calendar.IsNone() {
@@ -57,13 +59,12 @@ func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) err
 	}
 	job, err := v.api.BeginBacktest(v.r.Context(), query, "")
 	if errors.Is(err, service.ErrBusy) {
-		f.Fault = "The preview was not begun: " + sentenceOf(err)
-		return v.showForm(http.StatusServiceUnavailable, f, form)
+		return &api.Problem{Status: statusOf(err), Detail: "The preview was not begun: " + sentenceOf(err)}
 	}
 	if err != nil {
 		return err
 	}
-	changed := settings.ChangedValues(f.Now, zone)
+	changed := settings.ChangedValues(now, zone)
 	return v.goTo(fmt.Sprintf("zones/%d/preview/%s?%s", zone.ID, url.PathEscape(job.ID), changed.Encode()))
 }
 
@@ -71,7 +72,7 @@ func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) err
 func (v *visit) showPreview(zone service.Zone) error {
 	wanted, err := settings.Read(v.r.URL.Query(), zone)
 	if err != nil {
-		return v.fail(http.StatusBadRequest, "The address of this preview is not whole.", sentenceOfField(err))
+		return v.fail(http.StatusBadRequest, "The address of this preview is not whole.", sentenceOf(err))
 	}
 	job, err := v.api.BacktestJob(v.r.Context(), zone.ID, v.r.PathValue("job"))
 	if err != nil {
