@@ -32,12 +32,17 @@ const (
 )
 
 // pageOf returns a request for a page of 50 txns, by pairs of name and value.
-func pageOf(pairs ...any) request {
+func pageOf(pairs ...any) request { return listOf("txns", pairs...) }
+
+// checksOf returns a request for a page of 50 checks, by pairs of name and value.
+func checksOf(pairs ...any) request { return listOf("checks", pairs...) }
+
+func listOf(things string, pairs ...any) request {
 	query := url.Values{"limit": {"50"}}
 	for i := 0; i < len(pairs); i += 2 {
 		query.Set(fmt.Sprint(pairs[i]), fmt.Sprint(pairs[i+1]))
 	}
-	return request{path: "/v1/txns?" + query.Encode()}
+	return request{path: "/v1/" + things + "?" + query.Encode()}
 }
 
 // anHour returns the begin and the end of an hour of the history.
@@ -77,6 +82,16 @@ func questions() []question {
 		some("50 of all keys in some hour", func(p history.Plan, random *rand.Rand) request {
 			since, until := anHour(p, random)
 			return pageOf("since", since, "until", until)
+		}),
+		some("the newest 50 checks of a user", func(p history.Plan, random *rand.Rand) request {
+			return checksOf("zone", history.ZoneUser, "key", history.User(random.IntN(p.Users())))
+		}),
+		some("the newest 50 checks of an address with a tenth of all rows", func(history.Plan, *rand.Rand) request {
+			return checksOf("zone", history.ZoneAddress, "key", history.NoisyAddress)
+		}),
+		some("50 checks of all keys in some hour", func(p history.Plan, random *rand.Rand) request {
+			since, until := anHour(p, random)
+			return checksOf("since", since, "until", until)
 		}),
 		few("all keys until some hour, by an attempt id that nobody has", func(p history.Plan, random *rand.Rand) request {
 			_, until := anHour(p, random)

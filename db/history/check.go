@@ -66,7 +66,7 @@ func (r *Reader) siblings(ctx context.Context, txns []Row) (map[service.CheckKey
 			}
 		}
 		for span := uint64(16); span <= 1<<16 && len(lacking) > 0; span *= 16 {
-			found, err := r.near(ctx, lacking, span)
+			found, err := r.rows(ctx, near(lacking, span))
 			if err != nil {
 				return nil, session.LookupError(err)
 			}
@@ -85,8 +85,8 @@ func (r *Reader) siblings(ctx context.Context, txns []Row) (map[service.CheckKey
 	return of, nil
 }
 
-// near returns the txns of checks whose ids are up to span from the id of one of their txns.
-func (r *Reader) near(ctx context.Context, checks map[service.CheckKey]uint64, span uint64) ([]Row, error) {
+// near returns the statement for the txns of checks whose ids are up to span from the id of one of their txns.
+func near(checks map[service.CheckKey]uint64, span uint64) *session.Packet {
 	p := new(session.Packet).SQL("SELECT " + Columns + " FROM zone_txn")
 	or := " WHERE "
 	for key, id := range checks {
@@ -95,5 +95,5 @@ func (r *Reader) near(ctx context.Context, checks map[service.CheckKey]uint64, s
 		p.SQL(" AND ").Uint(id + min(math.MaxUint64-id, span))
 		p.SQL(" AND created_at = ").Instant(time.UnixMicro(key.At)).SQL(" AND check_id = ").Uint(key.ID)
 	}
-	return r.rows(ctx, p)
+	return p
 }
