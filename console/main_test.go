@@ -33,6 +33,8 @@ type place struct {
 	proxies     admission.Proxies  // that the interface believes
 	busy        bool               // reports are
 	reports     chan struct{}      // says that a report begins, and lets it go on; nil: it does at once
+	away        bool               // overrides are
+	busyZone    int64              // whose keys cannot be looked at
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
 }
