@@ -97,17 +97,13 @@ func (v *visit) relatedToKey() error {
 	if err != nil {
 		return err
 	}
-	query, all := f.query, service.CheckPage{}
+	query := f.query
 	query.Zones, query.Keys, query.Limit = []int64{bucket.ZoneID}, []string{bucket.Key}, service.MaxHistoryPage
-	for {
-		page, err := v.api.Checks(v.r.Context(), query)
-		if err != nil {
-			return err
-		}
-		all.Checks, all.Next = append(all.Checks, page.Checks...), page.Next
-		if query.Cursor = page.Next; page.Next == 0 || len(all.Checks) >= maxRelatedChecks {
-			break
-		}
+	all, err := v.pagesOfChecks(query, func(all service.CheckPage, _ int) bool {
+		return len(all.Checks) >= maxRelatedChecks
+	})
+	if err != nil {
+		return err
 	}
 	own := map[service.Bucket]bool{}
 	for _, t := range ownTxns(all.Checks, bucket) {
