@@ -32,6 +32,8 @@ type place struct {
 	audit       []audit.Entry      // the newest first; nil: that of the store
 	proxies     admission.Proxies  // that the interface believes
 	busy        bool               // reports are
+	away        bool               // overrides are
+	busyZone    int64              // whose keys cannot be looked at
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
 }

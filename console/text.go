@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"velocityd/client"
 	"velocityd/console/chart"
 	"velocityd/console/format"
 	"velocityd/service"
@@ -18,6 +19,7 @@ func (c *console) funcs() template.FuncMap {
 		"historyPath": c.historyPath,
 		"relatedPath": c.relatedPath,
 		"bucket":      bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": chart.Spark, "task": taskInWords,
+		"numberAndName": client.NumberAndName,
 	}
 	maps.Copy(all, format.Funcs())
 	return all

@@ -27,6 +27,7 @@ type visit struct {
 	api    *client.Client
 	token  string // "" if the reader is known without one
 	reader access.Identity
+	sent   *form // that was not taken, or nil
 }
 
 // visit finds the caller, by a token or, without one, by all that the request itself says. The error is that of the
@@ -120,16 +121,13 @@ func (v *visit) goTo(path string) error {
 }
 
 // confirmed returns the context of an action whose form has a reason and the text that the reader had to type, which is
-// called thing. Otherwise fault names the fault.
-func (v *visit) confirmed(thing, text string) (ctx context.Context, fault string) {
+// called thing.
+func (v *visit) confirmed(thing, text string) (context.Context, error) {
 	ctx, err := v.withReason()
-	switch {
-	case strings.TrimSpace(v.r.PostForm.Get("typed")) != text:
-		return nil, "The text that was typed is not the " + thing + ". Go back, and type it again."
-	case err != nil:
-		return nil, sentenceOfField(err) + " Go back, and say why."
+	if strings.TrimSpace(v.r.PostForm.Get("typed")) != text {
+		err = faults{service.NewFieldError("typed", "is not the %s", thing), err}
 	}
-	return ctx, ""
+	return ctx, err
 }
 
 // withReason returns the context of a change, which is recorded with the reason that the form gives. The error is a

@@ -16,7 +16,8 @@ import (
 // Funcs returns the functions of templates that say things. Those that return HTML escape all text that they are given.
 func Funcs() template.FuncMap {
 	return template.FuncMap{
-		"visible": Visible, "key": key, "plain": Plain, "option": option, "zoneChoices": zoneChoices, "zoneName": ZoneName,
+		"visible": Visible, "key": key, "plain": Plain, "option": option, "zoneName": ZoneName,
+		"list": func(all ...any) []any { return all },
 		"when": when, "clock": clock, "until": until, "date": date,
 		"num": Num, "percent": percent, "length": lengthOf, "roughly": roughly, "seconds": service.WholeSeconds,
 		"isAddress": func(key string) bool { _, is := service.NetworkOf(key); return is },
@@ -72,20 +73,6 @@ func option(value, name, chosen string) template.HTML {
 	}
 	return template.HTML(fmt.Sprintf(`<option value="%s"%s>%s</option>`, //nolint:gosec // its text is escaped
 		template.HTMLEscapeString(value), mark, template.HTMLEscapeString(name)))
-}
-
-// zoneChoices returns the choices of a field of zones.
-func zoneChoices(zones []service.Zone, chosen string) template.HTML {
-	var all strings.Builder
-	for _, zone := range zones {
-		id := strconv.FormatInt(zone.ID, 10)
-		name := id
-		if zone.Description != "" {
-			name += " · " + Plain(zone.Description)
-		}
-		all.WriteString(string(option(id, name, chosen)))
-	}
-	return template.HTML(all.String()) //nolint:gosec // option escapes its text
 }
 
 // moment is a time.Time or a service.Instant.

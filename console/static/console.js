@@ -265,6 +265,22 @@ function wireSliders(region) {
   }
 }
 
+// ---- Zones: a field with data-zones proposes those whose names have the text that was typed.
+
+document.addEventListener('input', async (event) => {
+  const field = event.target;
+  if (!(field instanceof HTMLInputElement) || !field.matches('[data-zones]') || event instanceof InputEvent === false) return;
+  const text = field.value;
+  await new Promise((after) => setTimeout(after, 200));
+  if (text !== field.value || !text.trim()) return;
+  const answer = await fetch(`/console/zones?name=${encodeURIComponent(text)}`, { credentials: 'same-origin', headers: { 'X-Live': '1' } });
+  const fresh = answer.ok ? parse(await answer.text()).getElementById('zone-names') : null;
+  if (!fresh || text !== field.value) return;
+  document.getElementById('zone-names')?.remove();
+  document.body.append(fresh);
+  field.setAttribute('list', 'zone-names');
+});
+
 // ---- Selections: a box with data-all marks all boxes of its form.
 
 document.addEventListener('change', (event) => {
