@@ -97,8 +97,8 @@ func TestZoneIsPutBackAsBeforeChange(t *testing.T) {
 	for field, wrong := range map[string]string{"revision": "2", "typed": "11", "reason": ""} {
 		tried := url.Values{"revision": {"1"}, "typed": {"1"}, "reason": {"it was better"}}
 		tried.Set(field, wrong)
-		status := map[string]int{"revision": http.StatusConflict}[field]
-		b.posts(t, "zones/1/versions/7", tried, cmp.Or(status, http.StatusBadRequest), "The zone was not put back")
+		status := map[string]int{"revision": http.StatusPreconditionFailed}[field]
+		b.posts(t, "zones/1/versions/7", tried, cmp.Or(status, http.StatusBadRequest), "autofocus")
 	}
 	b.posts(t, "zones/1/versions/7", form, http.StatusOK, "The zone is as it was")
 	zone, err := p.Zone(t.Context(), 1)

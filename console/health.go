@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -139,7 +138,7 @@ func (v *visit) resend() error {
 	}
 	ctx, err := v.withReason()
 	if err != nil {
-		return v.fail(http.StatusBadRequest, "Nothing is sent again.", sentenceOfField(err)+" Go back, and say why.")
+		return err
 	}
 	event, _ := strconv.ParseUint(v.r.PostForm.Get("event"), 10, 64) // 0 is all
 	if _, err := v.api.Resend(ctx, id, event, ""); err != nil {

@@ -42,7 +42,7 @@ func TestAdministratorsAloneSeeWebhooksAndResendDeadDeliveries(t *testing.T) {
 	}
 	admin, analyst := p.person(t, "carol", access.ScopeAdmin), p.person(t, "ann", access.ScopeHistory)
 	admin.logIn(t).gets(t, "health", http.StatusOK, "https://hooks.example.com/v", "Nothing sent yet")
-	admin.posts(t, "health/webhooks/1/resend", url.Values{}, http.StatusBadRequest, "say why")
+	admin.posts(t, "health/webhooks/1/resend", url.Values{"reason": {""}}, http.StatusBadRequest, "Must not be empty")
 	admin.posts(t, "health/webhooks/1/resend", url.Values{"reason": {"it works again"}}, http.StatusOK,
 		"Everything was received")
 	_, page := analyst.logIn(t).get(t, "health")

@@ -10,6 +10,7 @@ import (
 	"velocityd/service/access"
 	"velocityd/service/event"
 	"velocityd/service/lockout"
+	"velocityd/service/zonereport"
 )
 
 const (
@@ -24,14 +25,15 @@ const (
 type keyPage struct {
 	Sealed  string // of the page's own address
 	Asked   service.Bucket
-	Zones   []keyZone // that know the key, and the one that the link names
+	Zones   []keyZone   // that know the key, and the one that the link names
+	Others  []keyStatus // that know the key, too, and are too many to tell all about
 	Unseen  []keyStatus
-	Left    int // zones that were not looked at
+	Left    int // zones that could not be looked at in time
 	Span    time.Duration
 	Spans   []time.Duration
 	Line    *chart.Timeline
 	Txns    []service.Txn
-	Related relatedKeys
+	Related zonereport.RelatedKeys
 }
 
 type keyZone struct {
@@ -53,7 +55,11 @@ func (v *visit) key() error {
 	if k.Asked, ok = v.openKey(k.Sealed); !ok {
 		return v.failSealed()
 	}
-	all, left, err := v.keyStatuses(k.Asked)
+	zones, err := v.api.Zones(v.r.Context())
+	if err != nil {
+		return err
+	}
+	all, left, err := v.keyStatuses(zones, k.Asked)
 	if err != nil {
 		return err
 	}
@@ -62,11 +68,16 @@ func (v *visit) key() error {
 		switch {
 		case s.Refused != "":
 		case s.IsSeen(), s.Zone.ID == k.Asked.ZoneID:
-			k.Zones = append(k.Zones, keyZone{keyStatus: s, Actions: v.keyActionsOf(k.Sealed, s)})
+			k.Others = append(k.Others, s)
 		default:
 			k.Unseen = append(k.Unseen, s)
 		}
 	}
+	slices.SortStableFunc(k.Others, func(a, b keyStatus) int { return b.blocksUntil().Compare(a.blocksUntil()) })
+	for _, s := range k.Others[:min(len(k.Others), mostKeyZones)] {
+		k.Zones = append(k.Zones, keyZone{keyStatus: s, Actions: v.keyActionsOf(k.Sealed, s)})
+	}
+	k.Others = k.Others[len(k.Zones):]
 	if v.may(access.ScopeHistory) {
 		if err := v.tell(&k); err != nil {
 			return err
@@ -97,7 +108,7 @@ func (v *visit) tell(k *keyPage) (err error) {
 }
 
 // related counts the other keys of all checks of the key that the page has, in all zones.
-func (k keyPage) related() relatedKeys {
+func (k keyPage) related() zonereport.RelatedKeys {
 	var checks []service.RecordedCheck
 	own, hasMore := map[service.Bucket]bool{}, false
 	for _, z := range k.Zones {
@@ -106,7 +117,7 @@ func (k keyPage) related() relatedKeys {
 			own[t.Bucket] = true
 		}
 	}
-	return relatedKeysOf(checks, own, hasMore)
+	return zonereport.RelatedKeysOf(checks, own, hasMore)
 }
 
 // drawn returns the attempts for the time line.
@@ -129,7 +140,7 @@ func (v *visit) tellZone(z *keyZone, limit int) (err error) {
 	if err != nil {
 		return err
 	}
-	z.Checks, z.HasMore, z.Txns = page.Checks, page.Next != 0, ownTxns(page.Checks, bucket)
+	z.Checks, z.HasMore, z.Txns = page.Checks, page.Next != 0, zonereport.OwnTxns(page.Checks, bucket)
 	if err := v.tellLocks(z); err != nil {
 		return err
 	}
@@ -172,14 +183,10 @@ func (k keyPage) IsTyped() bool { return k.Asked.ZoneID == 0 }
 
 // Worst returns the zone that keeps the key out for longest, or nil if it may pass everywhere.
 func (k keyPage) Worst() *keyStatus {
-	var worst *keyStatus
-	for i := range k.Zones {
-		s := &k.Zones[i].keyStatus
-		if !s.Watches() && s.Peek.Reason != "" && (worst == nil || s.OpensAt().After(worst.OpensAt())) {
-			worst = s
-		}
+	if len(k.Zones) == 0 || k.Zones[0].blocksUntil().IsZero() {
+		return nil
 	}
-	return worst
+	return &k.Zones[0].keyStatus
 }
 
 // HasSeveral reports whether several zones know the key.

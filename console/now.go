@@ -10,12 +10,11 @@ import (
 	"velocityd/service/access"
 	"velocityd/service/lockout"
 	"velocityd/service/usual"
-	"velocityd/service/zonereport"
 )
 
 const (
-	// recently is the time that counts as now for attempts that were stopped and for attacks.
-	recently = 15 * time.Minute
+	// recently is the time that counts as now, as lengths names it.
+	recently = "quarter"
 	// newestLocked is how many locked keys the page names.
 	newestLocked = 5
 )
@@ -38,7 +37,7 @@ type now struct {
 	Locked       int
 	IsMoreLocked bool
 	Newest       []lockedKey
-	Recent       recent
+	Recent       *recent           // nil in the answers to others
 	Day          *usual.Comparison // nil in the answer to a live part
 	Omitted      int               // zones that are not added up, because there are too many
 	MayLocked    bool
@@ -54,9 +53,6 @@ type lockedKey struct {
 
 // now shows the people and attacks of this moment, and the last day.
 func (v *visit) now() error {
-	if v.r.URL.Query().Get("done") == "login" {
-		return v.goTo("") // so that the address does not say it any more when the session has ended
-	}
 	content := now{
 		Zone: v.r.URL.Query().Get("zone"), MayLocked: v.may(access.ScopePeek), MayHistory: v.may(access.ScopeHistory),
 	}
@@ -96,7 +92,7 @@ func (v *visit) fillNow(content *now) (err error) {
 		}
 	}
 	if content.MayHistory && (part == "" || part == partAttacks) {
-		if content.Recent, err = v.recent(zones); err != nil {
+		if content.Recent, err = v.recent(zones, content.Zone != ""); err != nil {
 			return err
 		}
 	}
@@ -136,61 +132,34 @@ func (v *visit) fillLocked(zones []service.Zone, content *now) (err error) {
 	return nil
 }
 
-// recent is what went on recently in one zone, or in the first one of users and the first one of addresses.
+// recent is what went on in the last minutes, by the report of the zones with which the page of attacks begins.
 type recent struct {
-	zonereport.Report // of the first of the zones, with the attacks
-	Stopped           []stopped
-	Fault             string // why there is no report
+	attacks
+	Stopped, Usual int64 // attempts, and those in as long a time of this hour on the days before
+	Days           int   // before
 }
 
-// stopped is the attempts for which a zone had no room, in the last minutes and in as long a time of the same hour of
-// the days before.
-type stopped struct {
-	Zone       service.Zone
-	Now, Usual int64
-	Days       int // of the days before, on average
-}
-
-// recent asks for the reports of the last minutes. A service that makes other reports is no fault of the page.
-func (v *visit) recent(zones []service.Zone) (r recent, err error) {
-	until := v.Now().UTC()
-	query := zonereport.Query{
-		Since: service.At(until.Add(-recently)), Until: service.At(until), Keys: attackKeys, MostRows: fewRows,
+// recent asks for that report. A service that makes other reports is no fault of the page.
+func (v *visit) recent(zones []service.Zone, isOwn bool) (r *recent, err error) {
+	r = &recent{attacks: attacks{Zones: zones, Rows: fewRows}}
+	_ = r.choose(nil) // nothing that is given can be wrong
+	r.Within = recently
+	err = v.reportAttacks(v.r.Context(), &r.attacks)
+	if errors.Is(err, service.ErrBusy) {
+		r.Fault = sentenceOf(err)
+		return r, nil
 	}
-	chosen := firstPair(zones)
-	if len(chosen) == 2 {
-		query.UsersZone, query.AddressesZone = chosen[0].ID, chosen[1].ID
+	if err != nil || r.Report == nil {
+		return r, err
 	}
-	for i, zone := range chosen {
-		report, err := v.api.ZoneReport(v.r.Context(), zone, query)
-		if errors.Is(err, service.ErrBusy) {
-			r.Fault = sentenceOf(err)
-			return r, nil
-		}
-		if err != nil {
-			return r, err
-		}
-		day, err := v.compareDay([]service.Zone{zone})
-		if err != nil {
-			return r, err
-		}
-		if i == 0 {
-			r.Report = report
-		}
-		usual := day.Running().Usual.WouldBlock * int64(recently) / int64(time.Hour)
-		r.Stopped = append(r.Stopped, stopped{zone, report.Total.WouldBlock, usual, day.Days})
+	day, err := v.compareDay(r.Chosen()[:1])
+	if err != nil {
+		return r, err
 	}
+	day.IsOwn, r.Days = isOwn, day.Days
+	r.Stopped = day.Stopped(r.Total)
+	r.Usual = day.Stopped(day.Running().Usual) * int64(lengths()[recently]) / int64(time.Hour)
 	return r, nil
-}
-
-// firstPair returns the first zone of users and the first one of addresses, as far as there are.
-func firstPair(zones []service.Zone) (pair []service.Zone) {
-	for _, zone := range []*service.Zone{firstZone(zones, isOfUsers), firstZone(zones, isOfAddresses)} {
-		if zone != nil {
-			pair = append(pair, *zone)
-		}
-	}
-	return pair
 }
 
 // compareDay compares the last day of zones with the days before. Of one zone it has the attempts that this zone

@@ -16,7 +16,9 @@ import (
 
 	"velocityd/api"
 	"velocityd/client"
+	"velocityd/console/format"
 	"velocityd/handlers/admission"
+	"velocityd/service"
 	"velocityd/service/access"
 )
 
@@ -39,6 +41,7 @@ type page struct {
 	Path     string // where the console begins
 	Content  any
 	may      func(access.Scope) bool
+	sent     *form
 }
 
 // May reports whether the reader has a scope, in any zone.
@@ -133,7 +136,10 @@ func (v *visit) show(name, place, title string, content any) error {
 func (v *visit) showAs(status int, name, place, title string, content any) error {
 	p := page{
 		Name: name, Title: title, Place: place, Reader: v.reader.Principal, Open: v.reader.IsOpen, CanLeave: v.token != "",
-		Notice: notices()[v.r.URL.Query().Get("done")], Content: content, may: v.may,
+		Notice: notices()[v.r.URL.Query().Get("done")], Content: content, may: v.may, sent: v.sent,
+	}
+	if v.sent != nil && status == http.StatusOK {
+		status = statusOf(v.sent.err)
 	}
 	isEnough := func(scope access.Scope) bool { // tokens are for all zones
 		return v.may(scope) && (scope != access.ScopeAdmin || v.mayEverywhere(scope))
@@ -178,6 +184,9 @@ func (v *visit) failBy(err error) error {
 
 // statusOf returns the status of an error of the HTTP interface.
 func statusOf(err error) int {
+	if errors.As(err, new(unmeant)) {
+		return http.StatusOK
+	}
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 		return problem.Status
 	}
@@ -205,13 +214,25 @@ func titleOf(status int) string {
 
 // sentenceOf returns an error in words for people.
 func sentenceOf(err error) string {
+	_, rule := ruleOf(err)
+	return format.UpperFirst(rule)
+}
+
+// ruleOf returns an error in words and, if it is about one field, the name of it, with which the words then begin.
+func ruleOf(err error) (name, rule string) {
+	if field := (*service.FieldError)(nil); errors.As(err, &field) {
+		return field.Field, strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": ") + "."
+	}
+	if errors.Is(err, service.ErrPrecondition) {
+		return "", "It was changed meanwhile, and nothing was saved. The page shows it as it is now."
+	}
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
-		return problem.Detail
+		return strings.TrimPrefix(problem.Pointer, "/"), problem.Detail
 	}
 	if kind, known := api.KindOf(err); known && kind.Detail != "" {
-		return kind.Detail
+		return "", kind.Detail
 	}
-	return err.Error()
+	return "", err.Error()
 }
 
 // protected sets the headers that keep a page from loading, running or sending anything foreign.
