@@ -48,6 +48,8 @@ type console struct {
 	files    files
 	origins  *http.CrossOriginProtection
 	spelling spelling
+	// playbooks are those of docs/playbooks.md. The first is the list of them.
+	playbooks []playbook
 }
 
 // New returns the handler of everything below Path.
@@ -96,6 +98,9 @@ func (c *console) prepare() (_ http.Handler, err error) {
 	if c.pages, err = c.parsePages(); err != nil {
 		return nil, err
 	}
+	if c.playbooks, err = readPlaybooks(); err != nil {
+		return nil, err
+	}
 	return protected(c.routes()), nil
 }
 
@@ -131,6 +136,8 @@ func (c *console) visits() map[string]func(*visit) error {
 	add("GET", "locked", byName((*visit).locked, "zone"))
 	add("POST", "locked/release", requiring(access.ScopeRelease, again((*visit).releaseSelected, (*visit).locked)))
 	add("POST", "locked/release-all", requiring(access.ScopeRelease, again((*visit).releaseAll, (*visit).locked)))
+	add("GET", "playbooks", (*visit).playbook)
+	add("GET", "playbooks/{slug}", (*visit).playbook)
 	add("GET", "zones", (*visit).zones)
 	add("GET", "zones/new", requiring(access.ScopeZones, (*visit).newZone))
 	add("POST", "zones/new", requiring(access.ScopeZones, again((*visit).makeZone, (*visit).newZone)))

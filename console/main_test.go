@@ -32,6 +32,7 @@ type place struct {
 	audit       []audit.Entry      // the newest first; nil: that of the store
 	proxies     admission.Proxies  // that the interface believes
 	busy        bool               // reports are
+	reports     chan struct{}      // says that a report begins, and lets it go on; nil: it does at once
 	away        bool               // overrides are
 	busyZone    int64              // whose keys cannot be looked at
 	mu          sync.Mutex

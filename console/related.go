@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"strconv"
 	"time"
 
 	"velocityd/service"
@@ -11,10 +12,12 @@ import (
 // maxRelatedChecks bounds the attempts of a key whose other keys a page of its own counts.
 const maxRelatedChecks = 5000
 
-// relatedPage is the content of the page of all keys that were named beside a key.
+// relatedPage is the content of the page of all keys that were named beside a key. Tried is the zone of the keys if
+// only those of one zone are asked for, in checks without a success, and otherwise 0.
 type relatedPage struct {
 	Bucket service.Bucket
 	Until  time.Time
+	Tried  int64
 	zonereport.RelatedKeys
 }
 
@@ -28,7 +31,10 @@ func (v *visit) relatedToKey() error {
 	if err != nil {
 		return err
 	}
-	query := f.query
+	query, tried := f.query, int64(0)
+	if len(query.Zones) > 0 {
+		tried = query.Zones[0]
+	}
 	query.Zones, query.Keys, query.Limit = []int64{bucket.ZoneID}, []string{bucket.Key}, service.MaxHistoryPage
 	all, err := v.pagesOfChecks(query, func(all service.CheckPage, _ int) bool {
 		return len(all.Checks) >= maxRelatedChecks
@@ -40,12 +46,17 @@ func (v *visit) relatedToKey() error {
 	for _, t := range zonereport.OwnTxns(all.Checks, bucket) {
 		own[t.Bucket] = true
 	}
-	return v.show("related", "", "Beside a key",
-		relatedPage{bucket, query.Until, zonereport.RelatedKeysOf(all.Checks, own, all.Next != 0)})
+	found := zonereport.RelatedKeysOf(all.Checks, own, all.Next != 0)
+	if tried != 0 {
+		found = zonereport.TriedKeysOf(all.Checks, own, all.Next != 0, tried)
+	}
+	return v.show("related", "", "Beside a key", relatedPage{bucket, query.Until, tried, found})
 }
 
-// relatedPath returns the path of the keys beside a bucket's, from an instant on and up to another one, as addresses
-// have it.
-func (c *console) relatedPath(bucket service.Bucket, since time.Time, until string) string {
-	return withQuery("keys/"+c.sealedKey(bucket)+"/beside", url.Values{"since": {addressTime(since)}, "until": {until}})
+// triedPath returns the path of the keys of a zone that were named without a success beside a bucket's, from an instant
+// on and before another one.
+func (c *console) triedPath(bucket service.Bucket, zone int64, since, until service.Instant) string {
+	return withQuery("keys/"+c.sealedKey(bucket)+"/beside", url.Values{
+		"zone": {strconv.FormatInt(zone, 10)}, "since": {addressTime(since.Time)}, "until": {addressTime(until.Time)},
+	})
 }

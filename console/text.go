@@ -17,7 +17,9 @@ func (c *console) funcs() template.FuncMap {
 	all := template.FuncMap{
 		"file": c.files.address, "zonePath": zonePath, "txnPath": txnPath, "overridePath": overridePath,
 		"historyPath": c.historyPath,
-		"relatedPath": c.relatedPath,
+		"triedPath":   c.triedPath,
+		"addressTime": addressTime,
+		"slug":        slug,
 		"bucket":      bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": chart.Spark, "task": taskInWords,
 		"numberAndName": client.NumberAndName,
 	}

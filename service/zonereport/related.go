@@ -95,3 +95,11 @@ func OwnTxns(checks []service.RecordedCheck, bucket service.Bucket) (own []servi
 	}
 	return own
 }
+
+// TriedKeysOf is RelatedKeysOf the checks without a success, and of the keys of one zone alone: the others of a Burst.
+func TriedKeysOf(checks []service.RecordedCheck, own map[service.Bucket]bool, hasMore bool, zone int64) RelatedKeys {
+	found := RelatedKeysOf(slices.DeleteFunc(slices.Clone(checks),
+		func(c service.RecordedCheck) bool { return c.Outcome == service.OutcomeSuccess }), own, hasMore)
+	found.All = slices.DeleteFunc(found.All, func(k RelatedKey) bool { return k.Bucket.ZoneID != zone })
+	return found
+}
