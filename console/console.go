@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"velocityd/handlers/admission"
@@ -44,6 +43,7 @@ type console struct {
 	Options
 	sessions sealer
 	keys     sealer
+	asked    sealer // addresses of pages
 	pages    pages
 	files    files
 	origins  *http.CrossOriginProtection
@@ -69,29 +69,9 @@ func New(o Options) (http.Handler, error) {
 	}
 	c := &console{
 		Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"),
-		origins: http.NewCrossOriginProtection(),
+		asked: newSealer(o.Key, "page"), origins: http.NewCrossOriginProtection(), spelling: newSpelling(),
 	}
-	c.spelling = newSpelling()
-	return c.onFirstUse(), nil
-}
-
-// onFirstUse returns the handler of everything, which reads the pages and files at the first request for one: many
-// instances never show a page.
-func (c *console) onFirstUse() http.Handler {
-	ready := sync.OnceValues(c.prepare)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pages, err := ready()
-		if err != nil {
-			http.Error(w, "The console has no pages. This is a fault of the program, which its log names.",
-				http.StatusInternalServerError)
-			c.Logger.ErrorContext(r.Context(), "the console has no pages", slog.String("error", err.Error()))
-			return
-		}
-		pages.ServeHTTP(w, r)
-	})
-}
-
-func (c *console) prepare() (_ http.Handler, err error) {
+	var err error
 	if c.files, err = readFiles(); err != nil {
 		return nil, err
 	}

@@ -191,5 +191,5 @@ func (b *browser) ask(t *testing.T, method, path string, form url.Values) (statu
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer.StatusCode, string(text)
+	return answer.StatusCode, strings.ReplaceAll(string(text), "<wbr>", "") // names may break anywhere
 }

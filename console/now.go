@@ -26,9 +26,6 @@ type now struct {
 
 // now shows what goes on at this moment.
 func (v *visit) now() error {
-	if v.r.URL.Query().Get("done") == "login" {
-		return v.goTo("") // so that the address does not say it any more when the session has ended
-	}
 	content := now{
 		Zone: v.r.URL.Query().Get("zone"), MayLocked: v.may(access.ScopePeek), MayHistory: v.may(access.ScopeHistory),
 	}

@@ -47,7 +47,7 @@ func (c *console) visit(w http.ResponseWriter, r *http.Request, token string) (*
 // visited returns the handler of a page for known readers. Others are led to the log-in.
 func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		s, hasSession := c.session(r)
+		s, _ := c.session(r)
 		v, err := c.visit(w, r, s.Token)
 		isKnown := err == nil
 		if isKnown && r.Method == http.MethodPost {
@@ -59,14 +59,14 @@ func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 			err = &api.Problem{Title: "This form was not taken", Status: http.StatusForbidden, Detail: detail}
 		}
 		if err == nil {
-			if hasSession {
+			if s.Token != "" {
 				c.keepSession(w, r, s)
 			}
 			err = handle(v)
 		}
 		switch {
 		case errors.Is(err, access.ErrUnauthenticated): // perhaps since the page began
-			c.sendToLogin(w, r)
+			c.sendToLogin(w, r, s)
 		case err != nil:
 			_ = v.failBy(err)
 		}
@@ -106,19 +106,6 @@ func requiring(scope access.Scope, handle func(*visit) error) func(*visit) error
 		}
 		return handle(v)
 	}
-}
-
-// sendToLogin leads an unknown reader to the log-in.
-func (c *console) sendToLogin(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get(fieldLive) != "" {
-		w.WriteHeader(http.StatusUnauthorized) // the page says so, in place of a log-in inside it
-		return
-	}
-	where := Path + "login"
-	if r.URL.Query().Get("done") == "login" {
-		where += "?done"
-	}
-	http.Redirect(w, r, where, http.StatusSeeOther)
 }
 
 // may reports whether the reader has a scope, in any zone.

@@ -118,7 +118,7 @@ async function renew(region) {
   try {
     const options = { headers: { 'X-Live': '1' }, signal: AbortSignal.timeout(20_000) };
     const answer = await fetch(location.href, { credentials: 'same-origin', ...options });
-    if (answer.status === 401) return stopLive('The session has ended. Load the page to log in.');
+    if (answer.status === 401) return endSession();
     if (!answer.ok) throw new Error(String(answer.status));
     const fresh = parse(await answer.text()).getElementById(region.id);
     if (!fresh || isPaused || isInUse(region)) return renew(region);
@@ -131,11 +131,31 @@ async function renew(region) {
   }
 }
 
-/** @param {string} sentence */
-function stopLive(sentence) {
+/** Says, in sight, that the session has ended. The log-in leads back to this page; beside a form that is being filled, it opens in another tab. */
+function endSession() {
+  if (document.querySelector('.session-end')) return;
   document.body.classList.add('stale');
-  say(sentence);
+  const notice = document.createElement('p'), link = document.createElement('a');
+  const fields = /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll('main form[method=post] input, main textarea'));
+  if ([...fields].some((field) => field.value !== field.defaultValue)) link.target = '_blank';
+  link.href = location.href;
+  link.textContent = 'Log in again';
+  notice.className = 'banner session-end';
+  notice.setAttribute('role', 'alert');
+  notice.append('Your session has ended. ', link);
+  document.querySelector('main')?.before(notice);
 }
+
+/** Asks whether the session goes on, once it may have ended: a form that is sent later would be lost. */
+async function askSession() {
+  const search = document.querySelector('form[role=search]');
+  if (!(search instanceof HTMLFormElement)) return;
+  const answer = await fetch(search.action, { method: 'HEAD', headers: { 'X-Live': '1' } }).catch(() => undefined);
+  if (answer?.status === 401) return endSession();
+  setTimeout(askSession, 60_000);
+}
+
+if (document.querySelector('form.leave')) setTimeout(askSession, 30 * 60_000 + 5_000);
 
 /** @param {boolean} pause */
 function setPaused(pause) {
