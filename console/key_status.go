@@ -56,7 +56,7 @@ func (v *visit) keyStatuses(zones []service.Zone, bucket service.Bucket) (all []
 func keyStatusOf(zone service.Zone, key string, peek service.Peek, err error) keyStatus {
 	s := keyStatus{Zone: zone, Asked: key, Peek: peek}
 	if err != nil {
-		s.Refused = sentenceOf(err)
+		_, s.Refused = ruleOf(err)
 	}
 	return s
 }
@@ -95,10 +95,10 @@ func foldings(all []keyStatus) (folded []folding) {
 	return folded
 }
 
-// Where names the zones, or some and says how many more there are.
+// Where names the zones, or says how many they are.
 func (f folding) Where() string {
-	if more := len(f.Zones) - mostNamed; more > 0 {
-		return strings.Join(f.Zones[:mostNamed], ", ") + " and " + format.Num(more) + " more zones"
+	if len(f.Zones) > mostNamed {
+		return fmt.Sprintf("%d zones", len(f.Zones))
 	}
 	return strings.Join(f.Zones, ", ")
 }

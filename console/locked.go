@@ -23,7 +23,6 @@ const (
 type locked struct {
 	Zones []service.Zone // all that the reader may see
 	Zone  *service.Zone  // the one that is shown, or nil
-	Given string         // its number, or ""
 	Lists []lockedList
 	// Omitted is how many zones with lockouts are not shown, because there are too many.
 	Omitted                int
@@ -50,8 +49,8 @@ func (v *visit) locked() error {
 	}
 	content := locked{Zones: zones, sent: v.sent}
 	content.MayRelease, content.MaySeeTxns = v.may(access.ScopeRelease), v.may(access.ScopeHistory)
-	if content.Given = v.r.URL.Query().Get("zone"); content.Given != "" {
-		if content.Zone, err = zoneOf(zones, content.Given); err != nil {
+	if given := v.r.URL.Query().Get("zone"); given != "" {
+		if content.Zone, err = zoneOf(zones, given); err != nil {
 			return err
 		}
 		return v.lockedIn(&content)

@@ -32,8 +32,8 @@ func (v *visit) zoneNamed() (zone service.Zone, err error) {
 	for _, zone := range found[:min(len(found), mostNamed)] {
 		names = append(names, format.Plain(client.NumberAndName(zone)))
 	}
-	return zone, service.NewFieldError("zone", "must be the number of one zone; %d have these words: %s", len(found),
-		strings.Join(names, ", "))
+	return zone, service.NewFieldError("zone", "must be the number of one zone; %d have these words:\n%s", len(found),
+		strings.Join(names, "\n"))
 }
 
 // whichZone is the content of the page that asks which zone a text means.

@@ -75,7 +75,7 @@ func TestNameOfOneZoneIsTakenForItsNumber(t *testing.T) {
 	form := url.Values{
 		"zone": {"shop 19"}, "bucket_key": {"x"}, "action": {"deny"}, "lasts": {"never"}, "reason": {"ticket 4711"},
 	}
-	b.posts(t, "overrides", form, http.StatusBadRequest, "100 have these words: 1900 · Shop 1900, 1901 · Shop 1901")
+	b.posts(t, "overrides", form, http.StatusBadRequest, "100 have these words:\n1900 · Shop 1900\n1901 · Shop 1901")
 	form.Set("zone", "shop 1907")
 	b.posts(t, "overrides", form, http.StatusOK, "The override holds")
 	b.gets(t, "overrides?zone=1907", http.StatusOK, "Always deny", ">x</bdi>")

@@ -22,7 +22,6 @@ type zoneList struct {
 	Since time.Time
 	Name  string // a part of the names of those that are shown
 	Count int    // of all that have it
-	IsAll bool   // one page has all zones
 }
 
 type zoneRow struct {
@@ -53,7 +52,7 @@ func (v *visit) zones() error {
 		return err
 	}
 	after, _ := strconv.ParseInt(v.r.URL.Query().Get("after"), 10, 64) // text that is no number begins at the first one
-	list := zoneList{Since: v.dayBegins(), Name: v.r.URL.Query().Get("name"), IsAll: len(all) <= zonesPerPage}
+	list := zoneList{Since: v.dayBegins(), Name: v.r.URL.Query().Get("name")}
 	if list.Name != "" {
 		all = client.ZonesNamed(all, list.Name)
 	}
