@@ -1,7 +1,6 @@
 package console
 
 import (
-	"fmt"
 	"html/template"
 	"net/url"
 	"slices"
@@ -34,7 +33,6 @@ type auditList struct {
 // auditRow is one change or release.
 type auditRow struct {
 	audit.Entry
-	Summary string // of the change, in words
 	Changes []settings.Difference
 }
 
@@ -103,26 +101,9 @@ func (l auditList) query(asked url.Values, now time.Time) (audit.Query, error) {
 }
 
 func auditRowOf(e audit.Entry) auditRow {
-	row := auditRow{Entry: e, Summary: actionInWords(e), Changes: settings.ChangesOf(e)}
+	row := auditRow{e, settings.ChangesOf(e)}
 	row.Changes = slices.DeleteFunc(row.Changes, func(d settings.Difference) bool {
 		return d.Name == "bucket_key" || d.Name == "reason" && d.New == format.Visible(row.Reason)
 	})
 	return row
-}
-
-// actionInWords returns the action of an entry in words.
-func actionInWords(e audit.Entry) string {
-	done := map[string]string{
-		"insert": "made", "update": "changed", "delete": "deleted", "release": "released", "export": "exported",
-		"erase": "erased",
-	}[e.Action]
-	switch e.Subject {
-	case "bucket":
-		return done + " a key"
-	case "history":
-		return done + " the history"
-	case "override":
-		return fmt.Sprintf("%s override %d", done, e.OverrideID)
-	}
-	return done + " a " + e.Subject
 }

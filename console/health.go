@@ -81,26 +81,6 @@ func (v *visit) mayEverywhere(scope access.Scope) bool {
 	return v.may(scope) && (v.reader.IsOpen || !v.reader.IsBound())
 }
 
-// taskInWords returns the work of a task of retention, or the name of a task that it does not know.
-func taskInWords(name string) string {
-	words := map[string]string{
-		"partitions_ahead":  "Room for the attempts of the next days is made",
-		"old_partitions":    "Whole days of old attempts leave",
-		"old_txns":          "Single old attempts leave",
-		"idle_buckets":      "Keys without attempts are forgotten",
-		"expired_attempts":  "Attempt ids whose time is over are forgotten",
-		"expired_overrides": "Overrides that have ended leave",
-		"old_audit":         "Old notes of changes leave",
-		"old_events":        "Old events leave",
-		"ended_lockouts":    "Lockouts that have ended become events",
-		"marks":             "The service marks that it is alive",
-		"totals":            "Attempts are counted by hour",
-		"totals-age":        "Old totals of keys leave",
-		"old_backtests":     "Old previews leave",
-	}
-	return cmp.Or(words[name], name)
-}
-
 // deliveries is the content of the page of the events that a webhook has not received.
 type deliveries struct {
 	ID   uint64
