@@ -54,7 +54,7 @@ func openDay(t *testing.T, engine *enginetest.Engine, fill func(d *engineDay)) *
 	}
 	api := handlers.New(handlers.Options{
 		Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}),
-		Reader:  server.WithPseudonyms(store, nil),
+		Reader:  server.WithPseudonyms(store, nil), Retention: store.RetentionRunner(),
 	})
 	pages, err := console.New(console.Options{API: api})
 	if err != nil {

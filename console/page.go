@@ -175,7 +175,7 @@ func (v *visit) failBy(err error) error {
 	status, sentence := statusOf(err), sentenceOf(err)
 	if status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout {
 		if state, err := v.readiness(); err == nil && state.Cause != "" {
-			return v.showAs(status, "failure", "", "velocityd is not ready",
+			return v.showAs(status, "failure", "", "Not ready",
 				failure{sentence, &state, v.r.Method == http.MethodPost})
 		}
 	}
