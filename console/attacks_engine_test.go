@@ -52,9 +52,10 @@ func openDay(t *testing.T, engine *enginetest.Engine, fill func(d *engineDay)) *
 	if err := store.RetentionRunner().Finish(t.Context(), func(retention.Run) {}); err != nil {
 		t.Fatal(err)
 	}
+	all := server.WithPseudonyms(store, nil)
 	api := handlers.New(handlers.Options{
 		Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}),
-		Reader:  server.WithPseudonyms(store, nil), Retention: store.RetentionRunner(),
+		Reader:  all, Webhooks: all, Retention: store.RetentionRunner(),
 	})
 	pages, err := console.New(console.Options{API: api})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 const (
 	// historyPage is how many checks the history asks for at once.
 	historyPage = 50
-	// leastHistoryLines is how many lines a page of the history has at least, if there are so many, and mostFolded bounds the
-	// checks that they stand for.
+	// leastHistoryLines is how many lines a page of the history has at least, if there are so many, and mostFolded bounds
+	// the checks that they stand for.
 	leastHistoryLines, mostFolded = 20, 10 * historyPage
 	// fewChecks is so few for one question that it looked at MaxHistoryScan attempts. One that is full lacks those of its
 	// checks that the page before has shown.

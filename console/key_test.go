@@ -160,7 +160,7 @@ func TestKeyPageTellsReleasesWithAuthorAndReason(t *testing.T) {
 	p.attempt(t, "", user("alice"), host("203.0.113.9"))
 	p.attempt(t, "", user("alice"), host("203.0.113.9"))
 	b := p.browser(t)
-	if _, page := b.search(t, "alice"); !strings.Contains(words(page), "None, by the newest 50 lockouts and releases") {
+	if _, page := b.search(t, "alice"); !strings.Contains(words(page), "None, by the newest fifty lockouts and releases") {
 		t.Errorf("before a release: %s", words(page))
 	}
 	if err := p.Release(t.Context(), user("alice"), "dora", "ticket 7 "+hostile); err != nil {
