@@ -213,8 +213,7 @@ func (k keyPage) ZoneName(id int64) string {
 	return format.ZoneName(service.Zone{ID: id})
 }
 
-// mostEvents bounds the lockouts and releases of one zone that a page asks for. Events are kept as long as the policy of
-// retention says.
+// mostEvents bounds the lockouts and releases of a zone that a page asks for. Events leave by the policy of retention.
 const mostEvents = 50
 
 // tellLocks adds the newest lockouts and releases of the key in one zone.

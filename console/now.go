@@ -32,8 +32,7 @@ type now struct {
 	Zone  string       // the one that is shown, or "" for all
 	First service.Zone // of those that are shown
 	Ready client.Readiness
-	// Locked is how many keys are locked, of which Newest are some. IsMoreLocked says that there are more than one question
-	// tells of.
+	// Locked is how many keys are locked, of which Newest are some. IsMoreLocked says that one question tells no more.
 	Locked       int
 	IsMoreLocked bool
 	Newest       []lockedKey

@@ -156,8 +156,7 @@ func (v *visit) showAs(status int, name, place, title string, content any) error
 // failure is the content of the page that says why there is no other.
 type failure struct {
 	Do string
-	// Away is nil unless the instance is not ready. IsForm says that the reader sent a form, which must not be sent again by
-	// itself.
+	// Away is nil unless the instance is not ready. IsForm says that the reader sent a form: it is not sent again.
 	Away   *client.Readiness
 	IsForm bool
 }

@@ -31,7 +31,8 @@ func (s *server) listAudit(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := s.historyQuery(x, historyRequest{HistoryQuery: service.HistoryQuery{Zones: query.Zones, Keys: query.Keys}})
+	asked := service.HistoryQuery{Zones: query.Zones, Keys: query.Keys}
+	chosen, err := s.historyQuery(x, historyRequest{HistoryQuery: asked})
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,9 @@ func decodeAudit(raw string) (audit.Query, error) {
 	if len(values[paramBy]) > 1 || values.Has(paramBy) && q.By == "" {
 		return q, problem.Invalid("by must be given once, and not be empty.")
 	}
-	params := []string{paramZone, paramSubject, paramAction, paramBy, paramKey, paramSince, paramUntil, paramLimit, paramBefore}
+	params := []string{
+		paramZone, paramSubject, paramAction, paramBy, paramKey, paramSince, paramUntil, paramLimit, paramBefore,
+	}
 	for _, name := range params[1:4] {
 		values.Del(name)
 	}

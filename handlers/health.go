@@ -39,7 +39,8 @@ func (s *server) live(x *exchange) error {
 }
 
 // answerReady answers GET /readyz with 200 if checks can be decided now, and
-// otherwise with 503 and the reason, and with the time of the last change. With degraded=ok in its query, answers that are
+// otherwise with 503 and the reason, and with the time of the last change.
+// With degraded=ok in its query, answers that are
 // given without the database do as well.
 func (s *server) answerReady(x *exchange) error {
 	ready := s.Ready

@@ -29,7 +29,7 @@ func TestTimelineIsBoundedAndStaysInPicture(t *testing.T) {
 	for range mostLanes + 3 {
 		zones = append(zones, Zone{
 			Name: "login", Txns: attempts(now, 1000, 7*time.Second), HasMore: true,
-			Locks:    []lockout.Spell{{Since: service.At(now.Add(-900 * time.Hour)), Until: service.At(now.Add(900 * time.Hour))}},
+			Locks:    []lockout.Spell{{Since: service.At(now.AddDate(0, -1, 0)), Until: service.At(now.AddDate(0, 1, 0))}},
 			Releases: []lockout.Release{{At: service.At(now)}, {At: service.At(now.Add(-time.Minute))}},
 		})
 	}

@@ -13,16 +13,16 @@ const ComparedDays = 7
 
 // Comparison is the last 24 full hours, and the running one, beside the same hours of the days before.
 type Comparison struct {
-	Hours []hourCompared // 24, and the running one up to now
-	IsOwn bool           // of one zone: what counts as stopped is what that zone itself had no room for
+	Hours []Hour // 24, and the running one up to now
+	IsOwn bool   // of one zone: what counts as stopped is what that zone itself had no room for
 	// Total is the sum of the 24 full hours, and Usual that of a day before, on average.
 	Total, Usual service.Totals
 	// Days is how many of the days before have attempts. The averages are about these.
 	Days int
 }
 
-// hourCompared is an hour, and the average of the same hour of the days before.
-type hourCompared struct {
+// Hour is an hour of a comparison, and the average of the same hour of the days before.
+type Hour struct {
 	BeginsAt       time.Time
 	Totals         service.Totals
 	Usual          service.Totals
@@ -43,7 +43,7 @@ func NewComparison(at time.Time, spans []service.SpanTotals, isOwn bool) *Compar
 	}
 	d := &Comparison{Days: daysWith(until, spans), IsOwn: isOwn}
 	for hour := until.Add(-24 * time.Hour); !hour.After(until); hour = hour.Add(time.Hour) {
-		h := hourCompared{BeginsAt: hour, Totals: hours[hour]}
+		h := Hour{BeginsAt: hour, Totals: hours[hour]}
 		for day := 1; day <= d.Days; day++ {
 			before := hours[hour.Add(-time.Duration(day)*24*time.Hour)]
 			h.Usual = h.Usual.Plus(before)
@@ -62,7 +62,7 @@ func NewComparison(at time.Time, spans []service.SpanTotals, isOwn bool) *Compar
 }
 
 // Running returns the running hour.
-func (d *Comparison) Running() hourCompared { return d.Hours[len(d.Hours)-1] }
+func (d *Comparison) Running() Hour { return d.Hours[len(d.Hours)-1] }
 
 // Stopped returns the attempts that were blocked or, in a comparison of one zone, for which that zone had no room.
 func (d *Comparison) Stopped(t service.Totals) int64 {

@@ -29,7 +29,8 @@ func TestDayComparesWithSameHoursOfAvailableDays(t *testing.T) {
 	if d.Hours[0].Totals.Allowed != 7 || d.Total.Attempts != 51 || d.Usual.Attempts != 16 {
 		t.Errorf("the day is %+v, usually %+v", d.Total, d.Usual)
 	}
-	if d := NewComparison(until, []service.SpanTotals{attemptsAt(hour(24), 7, 0)}, false); d.Days != 0 || d.Usual.Attempts != 0 {
+	first := []service.SpanTotals{attemptsAt(hour(24), 7, 0)}
+	if d := NewComparison(until, first, false); d.Days != 0 || d.Usual.Attempts != 0 {
 		t.Errorf("the first day is compared with %d days", d.Days)
 	}
 }
