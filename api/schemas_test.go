@@ -45,7 +45,7 @@ func nouns() map[string]reflect.Type {
 		"Decision": service.Decision{}, "Deliveries": api.Deliveries{}, "Delivery": webhook.Delivery{},
 		"Diagnosis": api.Diagnosis{},
 		"Event":     event.Event{}, "Events": event.Page{}, "Explanation": explain.Explanation{},
-		"Finding":   service.Diagnosis{},
+		"Finding":   service.Diagnosis{}, "Health": api.Health{},
 		"ListCheck": service.Check{}, "Locked": lockout.Page{}, "LockedBucket": lockout.Lockout{},
 		"OutcomeRequest": api.OutcomeRequest{},
 		"Override":       service.Override{}, "Overrides": api.Overrides{}, "Peek": service.Peek{}, "Problem": api.Problem{},

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/event"
+	"velocityd/service/lockout"
 	"velocityd/service/zonereport"
 )
 
@@ -42,8 +42,10 @@ type keyZone struct {
 	Txns    []service.Txn           // of the key in this zone
 	Checks  []service.RecordedCheck // those of the Txns
 	HasMore bool                    // there are older ones
-	Locks   []chart.Span
-	Totals  *service.BucketTotals
+	Locks   []lockout.Spell
+	// Releases are the newest ones of which an event tells, the newest first.
+	Releases []lockout.Release
+	Totals   *service.BucketTotals
 }
 
 // key shows the story of a key.
@@ -121,7 +123,9 @@ func (k keyPage) related() zonereport.RelatedKeys {
 // drawn returns the attempts for the time line.
 func (k keyPage) drawn() (zones []chart.Zone) {
 	for _, z := range k.Zones {
-		zones = append(zones, chart.Zone{Name: format.Plain(z.Name()), Txns: z.Txns, HasMore: z.HasMore, Locks: z.Locks})
+		zones = append(zones, chart.Zone{
+			Name: format.Plain(z.Name()), Txns: z.Txns, HasMore: z.HasMore, Locks: z.Locks, Releases: z.Releases,
+		})
 	}
 	return zones
 }
@@ -137,7 +141,7 @@ func (v *visit) tellZone(z *keyZone, limit int) (err error) {
 		return err
 	}
 	z.Checks, z.HasMore, z.Txns = page.Checks, page.Next != 0, zonereport.OwnTxns(page.Checks, bucket)
-	if z.Locks, err = v.locks(z.keyStatus); err != nil {
+	if err := v.tellLocks(z); err != nil {
 		return err
 	}
 	if z.Zone.Totals {
@@ -209,34 +213,26 @@ func (k keyPage) ZoneName(id int64) string {
 	return format.ZoneName(service.Zone{ID: id})
 }
 
-// mostLocks bounds the lockouts of one zone that a page asks for.
-const mostLocks = 50
+// mostEvents bounds the lockouts and releases of one zone that a page asks for. Events are kept as long as the policy of
+// retention says.
+const mostEvents = 50
 
-// locks returns the newest lockouts of a key in a zone, the oldest first.
-func (v *visit) locks(s keyStatus) (locks []chart.Span, err error) {
-	bucket := s.Peek.Bucket
+// tellLocks adds the newest lockouts and releases of the key in one zone.
+func (v *visit) tellLocks(z *keyZone) error {
+	bucket := z.Peek.Bucket
 	page, err := v.api.Events(v.r.Context(), event.Query{
-		Types: []event.Type{event.BucketLocked, event.BucketLockEnded}, Zones: []int64{bucket.ZoneID},
-		Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: mostLocks,
+		Types: []event.Type{event.BucketLocked, event.BucketLockEnded, event.BucketReleased}, Zones: []int64{bucket.ZoneID},
+		Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: mostEvents,
 	})
-	slices.Reverse(page.Events)
-	for _, e := range page.Events {
-		var data struct {
-			LockedUntil time.Time `json:"locked_until"`
-			LockedAt    time.Time `json:"locked_at"`
-			EndedAt     time.Time `json:"ended_at"`
-		}
-		if json.Unmarshal(e.Data, &data) != nil {
-			continue
-		}
-		switch {
-		case e.Type == event.BucketLocked:
-			locks = append(locks, chart.Span{From: e.At.Time, To: data.LockedUntil})
-		case len(locks) > 0:
-			locks[len(locks)-1].To = data.EndedAt
-		default:
-			locks = append(locks, chart.Span{From: data.LockedAt, To: data.EndedAt})
-		}
+	z.Locks, z.Releases = lockout.Story(page.Events)
+	return err
+}
+
+// Releases returns those in all zones, the newest first.
+func (k keyPage) Releases() (all []lockout.Release) {
+	for _, z := range k.Zones {
+		all = append(all, z.Releases...)
 	}
-	return locks, err
+	slices.SortStableFunc(all, func(a, b lockout.Release) int { return b.At.Compare(a.At.Time) })
+	return all
 }

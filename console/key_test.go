@@ -153,6 +153,27 @@ func TestAKeyTellsItsStoryInEveryZone(t *testing.T) {
 		`aria-label="Attempts of the last 1 h. Login per user: 1 allowed, 1 blocked, locked 1 times;`)
 }
 
+func TestKeyPageTellsReleasesWithAuthorAndReason(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.guardLogins(t)
+	p.attempt(t, "", user("alice"), host("203.0.113.9"))
+	p.attempt(t, "", user("alice"), host("203.0.113.9"))
+	b := p.browser(t)
+	if _, page := b.search(t, "alice"); !strings.Contains(words(page), "None, by the newest fifty lockouts and releases") {
+		t.Errorf("before a release: %s", words(page))
+	}
+	if err := p.Release(t.Context(), user("alice"), "dora", "ticket 7 "+hostile); err != nil {
+		t.Fatal(err)
+	}
+	_, page := b.search(t, "alice")
+	contains(t, page, ">dora</bdi>", "ticket 7 &lt;img", `class="released"`, "locked 1 times, released 1 times")
+	lacks(t, page, "<img")
+	if _, page := b.search(t, "203.0.113.9"); strings.Contains(page, ">dora</bdi>") {
+		t.Error("the address is said to be released")
+	}
+}
+
 func TestActionsFromKeyPageAreDoneAndAudited(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)

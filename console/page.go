@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"velocityd/api"
+	"velocityd/client"
 	"velocityd/console/format"
 	"velocityd/handlers/admission"
 	"velocityd/service"
@@ -153,11 +154,17 @@ func (v *visit) showAs(status int, name, place, title string, content any) error
 }
 
 // failure is the content of the page that says why there is no other.
-type failure struct{ Sentence, Do string }
+type failure struct {
+	Do string
+	// Away is nil unless the instance is not ready. IsForm says that the reader sent a form, which must not be sent again by
+	// itself.
+	Away   *client.Readiness
+	IsForm bool
+}
 
 // fail shows a page that says why there is no other.
 func (v *visit) fail(status int, sentence, do string) error {
-	return v.showAs(status, "failure", "", sentence, failure{sentence, do})
+	return v.showAs(status, "failure", "", sentence, failure{Do: do})
 }
 
 // failBy is fail for an error of the HTTP interface.
@@ -165,8 +172,14 @@ func (v *visit) failBy(err error) error {
 	if errors.Is(err, access.ErrMissingScope) {
 		admission.LogEntryOf(v.r.Context()).Refuse(err)
 	}
-	status := statusOf(err)
-	return v.fail(status, titleOf(status), sentenceOf(err))
+	status, sentence := statusOf(err), sentenceOf(err)
+	if status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout {
+		if state, err := v.readiness(); err == nil && state.Cause != "" {
+			return v.showAs(status, "failure", "", "Not ready",
+				failure{sentence, &state, v.r.Method == http.MethodPost})
+		}
+	}
+	return v.fail(status, titleOf(status), sentence)
 }
 
 // statusOf returns the status of an error of the HTTP interface.

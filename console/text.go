@@ -20,7 +20,8 @@ func (c *console) funcs() template.FuncMap {
 		"triedPath":   c.triedPath,
 		"addressTime": addressTime,
 		"slug":        slug,
-		"bucket":      bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": chart.Spark, "task": taskInWords,
+		"bucket":      bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": chart.Spark,
+		"chart":         chart.ChartOf,
 		"numberAndName": client.NumberAndName,
 	}
 	maps.Copy(all, format.Funcs())

@@ -116,11 +116,12 @@ async function renew(region) {
   if (!region.isConnected) return;
   if (isPaused || document.hidden || isInUse(region)) return renew(region);
   try {
-    const options = { headers: { 'X-Live': '1' }, signal: AbortSignal.timeout(20_000) };
+    const options = { headers: { 'X-Live': region.id }, signal: AbortSignal.timeout(20_000) };
     const answer = await fetch(location.href, { credentials: 'same-origin', ...options });
     if (answer.status === 401) return endSession();
-    if (!answer.ok) throw new Error(String(answer.status));
     const fresh = parse(await answer.text()).getElementById(region.id);
+    if (!answer.ok && !fresh) throw new Error(String(answer.status));
+    if (!fresh && region.id === 'away') return location.reload(); // the service is ready again
     if (!fresh || isPaused || isInUse(region)) return renew(region);
     region.replaceWith(fresh);
     enliven(fresh);
