@@ -73,7 +73,7 @@ test('the end of a session is seen, and the log-in leads back', async () => {
   await page.waitForSelector('.session-end');
   await page.screenshot({ path: join(shots, 'session-ended.png') });
   assert.ok((await page.locator('.session-end').boundingBox())?.height);
-  assert.equal(await page.locator('.session-end').innerText(), 'Your session has ended. Log in again');
+  assert.equal(await page.locator('.session-end').innerText(), 'Your session has ended, so this page stays as it is. Log in again');
   await page.click('.session-end a');
   await logIn(page);
   assert.equal(page.url(), `${service.url}/console/history?live=on`);

@@ -135,7 +135,7 @@ async function renew(region) {
 /** Says, in sight, that the session has ended. The log-in leads back to this page; beside a form that is being filled, it opens in another tab. */
 function endSession() {
   if (document.querySelector('.session-end')) return;
-  document.body.classList.add('stale');
+  document.body.classList.remove('stale');
   const notice = document.createElement('p'), link = document.createElement('a');
   const fields = /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll('main form[method=post] input, main textarea'));
   if ([...fields].some((field) => field.value !== field.defaultValue)) link.target = '_blank';
@@ -143,7 +143,7 @@ function endSession() {
   link.textContent = 'Log in again';
   notice.className = 'banner session-end';
   notice.setAttribute('role', 'alert');
-  notice.append('Your session has ended. ', link);
+  notice.append('Your session has ended, so this page stays as it is. ', link);
   document.querySelector('main')?.before(notice);
 }
 
