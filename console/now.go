@@ -157,7 +157,8 @@ func (v *visit) recent(zones []service.Zone, isOwn bool) (r *recent, err error) 
 	}
 	day.IsOwn, r.Days = isOwn, day.Days
 	r.Stopped = day.Stopped(r.Total)
-	r.Usual = day.Stopped(day.Running().Usual) * int64(lengths()[recently]) / int64(time.Hour)
+	quarters := int64(time.Hour / lengths()[recently])
+	r.Usual = (day.Stopped(day.Running().Usual) + quarters/2) / quarters
 	return r, nil
 }
 

@@ -52,12 +52,13 @@ func NewComparison(at time.Time, spans []service.SpanTotals, isOwn bool) *Compar
 				h.Least = before.Attempts
 			}
 		}
-		h.Usual = average(h.Usual, d.Days)
 		if hour.Before(until) {
 			d.Total, d.Usual = d.Total.Plus(h.Totals), d.Usual.Plus(h.Usual)
 		}
+		h.Usual = average(h.Usual, d.Days)
 		d.Hours = append(d.Hours, h)
 	}
+	d.Usual = average(d.Usual, d.Days) // and no sum of rounded numbers
 	return d
 }
 
