@@ -97,21 +97,21 @@ func TestZonesAreFilteredByName(t *testing.T) {
 func TestSearchFindsZonesAndKeysOfManyZones(t *testing.T) {
 	t.Parallel()
 	p := open(t)
-	p.shops(t, 2000)
-	p.ask(t, of(1999, "late bird"))
+	p.shops(t, 60) // many, and few enough for any machine in the time of a search
+	p.ask(t, of(59, "late bird"))
 	b := p.browser(t)
 	path, page := b.search(t, " Late Bird")
 	if !strings.HasPrefix(path, "keys/") {
 		t.Errorf("the key leads to %s", path)
 	}
-	contains(t, words(page), "Shop 1999", "Never seen in 1\u202f999 zones")
-	if path, _ := b.search(t, "shop 1999"); path != "zones/1999" {
+	contains(t, words(page), "Shop 0059", "Never seen in 59 zones")
+	if path, _ := b.search(t, "shop 0059"); path != "zones/59" {
 		t.Errorf("the name of a zone leads to %s", path)
 	}
-	if _, page := b.search(t, "shop 19"); strings.Count(page, `<a href="/console/zones/19`) != 10 {
+	if _, page := b.search(t, "shop 00"); strings.Count(page, `<li><a href="/console/zones/`) != 10 {
 		t.Errorf("the part of a name shows %s", page)
 	}
-	p.busyZone = 1999
+	p.busyZone = 59
 	_, page = b.search(t, "late bird")
 	contains(t, words(page), "late bird was not found in time. 1 zones could not be looked at")
 	lacks(t, page, "Nothing here knows")
