@@ -96,8 +96,8 @@ func TestReportReadsRangeOfPrimaryKey(t *testing.T) {
 	})
 }
 
-// TestChecksReadFewRowsBesideTheirTxns holds the plan of a page of checks, however long the history is: each check costs
-// the ids around it, and a look-up in each partition that has one of the page.
+// TestChecksReadFewRowsBesideTheirTxns holds the plan of a page of checks, however long the history is: each check
+// costs the ids around it, and a look-up in each partition that has one of the page.
 func TestChecksReadFewRowsBesideTheirTxns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
