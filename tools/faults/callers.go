@@ -110,23 +110,11 @@ func (c *caller) draw() *attempt {
 func (c *caller) ask(ctx context.Context) {
 	c.asked++
 	a := c.draw()
-	a.begin = c.now()
 	tries := 1
 	if a.name != "" && c.random.IntN(10) < 7 {
 		tries = 3
 	}
-	for i := 0; i < tries; i++ {
-		c.try(ctx, a, c.doors[i%len(c.doors)])
-		if t := a.tries[i]; t.state == acked || t.state == degraded || ctx.Err() != nil {
-			break
-		}
-		pause(ctx, 100*time.Millisecond)
-	}
-	a.state = settle(a.tries)
-	if a.end = c.now(); a.state == unknown {
-		a.end = forever
-	}
-	c.addAttempt(a)
+	c.carryOut(ctx, a, tries)
 	if a.state != acked || ctx.Err() != nil {
 		return
 	}
@@ -138,6 +126,26 @@ func (c *caller) ask(ctx context.Context) {
 		zone := []int{1, 5, 7, 9, 10}[c.random.IntN(5)]
 		c.change(ctx, &change{kind: "release", buckets: []bucket{{zone, "hot-" + strconv.Itoa(c.random.IntN(2))}}}, c.doors[0])
 	}
+}
+
+// carryOut asks until there is an answer, at most so often.
+func (c *caller) carryOut(ctx context.Context, a *attempt, tries int) {
+	a.begin = c.now()
+	if a.name == "" {
+		tries = 1
+	}
+	for i := range tries {
+		c.try(ctx, a, c.doors[i%len(c.doors)])
+		if t := a.tries[i]; t.state == acked || t.state == degraded || ctx.Err() != nil {
+			break
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	a.state = settle(a.tries)
+	if a.end = c.now(); a.state == unknown {
+		a.end = forever
+	}
+	c.addAttempt(a)
 }
 
 // try is one call. It is carried out to its end even if the round ends.

@@ -29,8 +29,9 @@ type world struct {
 
 	engine, dir string
 	seed        uint64
-	socket      string        // of the engine, the same after each start
-	hasClock    bool          // the engine's clock can be set
+	socket      string // of the engine, the same after each start
+	hasClock    bool   // the engine's clock can be set
+	histories   []*history
 	loaded      time.Duration // begin of the load
 	root        *sql.DB
 	sql         *sql.DB // of the callers, through a relay
