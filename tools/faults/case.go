@@ -253,7 +253,7 @@ func (c *caseOf) judgeLocked(v *verdict, a *attempt, b answer) {
 			continue
 		}
 		if o.state == unknown || slices.ContainsFunc(o.answers, func(x answer) bool {
-			return x.bucket == b.bucket && (x.reason == "lockout" || x.reason == "") // none is told over gRPC
+			return x.bucket == b.bucket && (x.reason == "lockout" || o.blocked && x.reason == "") // gRPC tells none
 		}) {
 			return
 		}
