@@ -145,7 +145,7 @@ func (c *caller) carryOut(ctx context.Context, a *attempt, tries int) {
 	if a.end = c.now(); a.state == unknown {
 		a.end = forever
 	}
-	c.addAttempt(a)
+	add(c.records, &c.attempts, a)
 }
 
 // try is one call. It is carried out to its end even if the round ends.
@@ -213,5 +213,5 @@ func (c *caller) change(ctx context.Context, ch *change, d door) {
 	if ch.state == unknown {
 		ch.end = forever
 	}
-	c.addChange(ch)
+	add(c.records, &c.changes, ch)
 }

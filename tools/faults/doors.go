@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -119,19 +118,7 @@ func (d httpDoor) post(ctx context.Context, path string, body any) (status int, 
 	if err != nil {
 		return 0, nil, err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+d.address+path, bytes.NewReader(text))
-	if err != nil {
-		return 0, nil, err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.GetBody = nil // the transport must not repeat a request by itself
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer response.Body.Close()
-	said, err = io.ReadAll(response.Body)
-	return response.StatusCode, said, err
+	return d.ask(ctx, http.MethodPost, path, bytes.NewReader(text))
 }
 
 // ofHTTP reads a status by the table of errors in docs/auth-server.md.

@@ -13,6 +13,8 @@ import (
 
 // A history is what a few clients did at the same time in one or two buckets that no other client knows.
 type history struct {
+	mu       sync.Mutex
+	edge     time.Time // when the oldest place of the window was taken
 	buckets  []bucket
 	attempts []*attempt
 	changes  []*change
@@ -35,10 +37,7 @@ func (w *world) tell(ctx context.Context) {
 		r := w.random(1000 + uint64(n))
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				h := w.tellOne(ctx, r.Uint64(), fmt.Sprintf("h-%d-%d", n, i))
-				w.mu.Lock()
-				w.histories = append(w.histories, h)
-				w.mu.Unlock()
+				add(w.records, &w.histories, w.tellOne(ctx, r.Uint64(), fmt.Sprintf("h-%d-%d", n, i)))
 			}
 		})
 	}
@@ -51,7 +50,6 @@ func (w *world) tellOne(ctx context.Context, seed uint64, key string) *history {
 	for _, id := range list[seed%uint64(len(list))] {
 		h.buckets = append(h.buckets, bucket{id, key})
 	}
-	var mu sync.Mutex
 	var all sync.WaitGroup
 	for n := range clients {
 		c := &caller{world: w, random: rand.New(rand.NewPCG(seed, uint64(n)))}
@@ -63,19 +61,38 @@ func (w *world) tellOne(ctx context.Context, seed uint64, key string) *history {
 			var passed []*attempt
 			for i := 0; i < calls && ctx.Err() == nil; i++ {
 				a, ch := c.act(ctx, h.buckets, &passed, fmt.Sprintf("%s-%d-%d", key, n, i))
-				mu.Lock()
-				if h.attempts = append(h.attempts, a); a == nil {
-					h.attempts, h.changes = h.attempts[:len(h.attempts)-1], append(h.changes, ch)
-				}
-				mu.Unlock()
-				if c.random.IntN(4) == 0 {
-					pause(ctx, time.Duration(c.random.IntN(900))*time.Millisecond)
+				h.note(a, ch)
+				switch c.random.IntN(6) {
+				case 0:
+					pause(ctx, between(c.random, 0, 900))
+				case 1: // where a place becomes free
+					pause(ctx, time.Until(h.end())-time.Duration(c.random.IntN(3000))*time.Microsecond)
 				}
 			}
 		})
 	}
 	all.Wait()
 	return h
+}
+
+// note adds a call to a history.
+func (h *history) note(a *attempt, ch *change) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ch != nil {
+		h.changes = append(h.changes, ch)
+		return
+	}
+	if h.attempts = append(h.attempts, a); a.state == acked && !a.blocked && a.at.After(h.edge.Add(time.Second)) {
+		h.edge = a.at
+	}
+}
+
+// end is when the oldest place becomes free.
+func (h *history) end() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.edge.Add(zonesByID()[h.buckets[0].zone].window)
 }
 
 // act is one step of a client: mostly an attempt, now and then the outcome of an earlier one, or a release.
@@ -139,7 +156,7 @@ func (w *world) judgeHistories(rows map[uint64]row, v *verdict) {
 // set meanwhile.
 func (c *caseOf) operations(h *history, strays map[bucket][]row, v *verdict) (list []porcupine.Operation, isTold bool) {
 	whole := span{forever, 0}
-	add := func(s span, input, output any) {
+	happens := func(s span, input, output any) {
 		list = append(list, porcupine.Operation{Input: input, Output: output, Call: c.micro(s.begin), Return: c.micro(s.end)})
 	}
 	given := map[uint64]bool{}
@@ -156,18 +173,18 @@ func (c *caseOf) operations(h *history, strays map[bucket][]row, v *verdict) (li
 			for _, b := range a.answers {
 				given[b.txn] = true
 			}
-			add(a.span, in, out)
+			happens(a.span, in, out)
 		case a.state == unknown && a.name == "":
 			stray.begin = min(stray.begin, a.begin)
 		case a.state == unknown && len(c.named[a.name]) > 0:
 			out := checkOut{at: c.named[a.name][0].at.UnixMicro(), answers: answersOf(c.named[a.name], a.buckets)}
-			add(span{a.begin, forever}, in, out)
+			happens(span{a.begin, forever}, in, out)
 		}
 	}
 	for i, b := range h.buckets {
 		for _, r := range strays[b] {
 			if r.name == "" && !given[r.id] && stray.begin < forever {
-				add(stray, checkIn{places: []int{i}}, checkOut{at: r.at.UnixMicro(), answers: answersOf([]row{r}, []bucket{b})})
+				happens(stray, checkIn{places: []int{i}}, checkOut{at: r.at.UnixMicro(), answers: answersOf([]row{r}, []bucket{b})})
 			}
 		}
 	}
@@ -178,7 +195,7 @@ func (c *caseOf) operations(h *history, strays map[bucket][]row, v *verdict) (li
 			happened = c.rows[ch.attempt.txn()].outcome == ch.kind
 		}
 		if happened || ch.attempt == nil && ch.state == unknown {
-			add(ch.span, changeIn{ch.kind, h.places(ch.buckets), ch.attempt, c.micro(ch.begin), c.micro(ch.end)},
+			happens(ch.span, changeIn{ch.kind, h.places(ch.buckets), ch.attempt, c.micro(ch.begin), c.micro(ch.end)},
 				changeOut{isLate: ch.state == refused, isOpen: ch.state == unknown})
 		}
 	}

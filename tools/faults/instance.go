@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -25,15 +25,14 @@ type instance struct {
 
 	number int
 
-	mu       sync.Mutex
-	binary   string
-	cmd      *exec.Cmd
-	ended    chan struct{}
-	address  string // HTTP
-	grpcAt   string
-	grpc     *grpc.ClientConn
-	outages  []span // while it was killed, stopped or starting
-	outSince time.Duration
+	mu      sync.Mutex
+	binary  string
+	cmd     *exec.Cmd
+	ended   chan struct{}
+	address string // HTTP
+	grpcAt  string
+	grpc    *grpc.ClientConn
+	outages []span // while it was killed, stopped or starting
 }
 
 // start starts the process, at the addresses of its first start.
@@ -41,21 +40,18 @@ func (i *instance) start(ctx context.Context) (err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.address == "" {
-		r := rand.New(rand.NewPCG(i.seed, uint64(time.Now().UnixNano()))) // ports are no part of the round
-		if i.address, err = freePort(r); err != nil {
+		if i.address, err = freeAddress(); err != nil {
 			return err
 		}
-		if i.grpcAt, err = freePort(r); err != nil {
+		if i.grpcAt, err = freeAddress(); err != nil {
 			return err
 		}
-		i.grpc, err = grpc.NewClient(i.grpcAt, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second}))
+		i.grpc, err = grpc.NewClient(i.grpcAt, grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			return err
 		}
 	}
-	log, err := os.OpenFile(filepath.Join(i.dir, fmt.Sprintf("instance-%d.log", i.number)),
-		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(i.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -76,6 +72,16 @@ func (i *instance) start(ctx context.Context) (err error) {
 	}
 	i.cmd, i.ended = cmd, ended
 	return nil
+}
+
+func (i *instance) logFile() string {
+	return filepath.Join(i.dir, fmt.Sprintf("instance-%d.log", i.number))
+}
+
+// log is what the process has said.
+func (i *instance) log() []byte {
+	text, _ := os.ReadFile(i.logFile())
+	return text
 }
 
 // signal sends a signal to the process.
@@ -109,34 +115,26 @@ func (i *instance) await(limit time.Duration) bool {
 	}
 }
 
-// out notes that the process cannot answer from now on, and back that it can.
-func (i *instance) out() {
+// away notes that the process cannot answer while a function runs.
+func (i *instance) away(do func()) {
+	i.mu.Lock()
+	n := len(i.outages)
+	i.outages = append(i.outages, span{i.now(), forever})
+	i.mu.Unlock()
+	do()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.outSince = i.now()
-}
-
-func (i *instance) back() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.outages = append(i.outages, span{i.outSince, i.now()})
-	i.outSince = 0
+	i.outages[n].end = i.now()
 }
 
 // wasOut says that the process could not answer at some time of a span.
 func (i *instance) wasOut(s span) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.outSince > 0 && i.outSince < s.end {
-		return true
-	}
-	for _, o := range i.outages {
-		if o.meets(s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(i.outages, s.meets)
 }
+
+var errUnready = errors.New("an instance is not ready in time")
 
 // awaitReady waits until the instance says that it is ready.
 func (i *instance) awaitReady(ctx context.Context, limit time.Duration) error {
@@ -148,21 +146,29 @@ func (i *instance) awaitReady(ctx context.Context, limit time.Duration) error {
 		}
 		pause(ctx, 20*time.Millisecond)
 	}
-	return errors.New("an instance is not ready in time")
+	return errUnready
 }
 
 func (i *instance) isReady(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+i.address+"/readyz", http.NoBody)
+	status, _, err := i.ask(ctx, http.MethodGet, "/readyz", http.NoBody)
+	return err == nil && status == http.StatusOK
+}
+
+// ask asks over HTTP, once: the transport does not repeat it.
+func (i *instance) ask(ctx context.Context, method, path string, body io.Reader) (status int, said []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+i.address+path, body)
 	if err != nil {
-		return false
+		return 0, nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	request.Header.Set("Content-Type", "application/json")
+	request.GetBody = nil
+	response, err := http.DefaultTransport.RoundTrip(request)
 	if err != nil {
-		return false
+		return 0, nil, err
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, response.Body)
-	return response.StatusCode == http.StatusOK
+	said, err = io.ReadAll(response.Body)
+	return response.StatusCode, said, err
 }

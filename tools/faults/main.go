@@ -28,8 +28,6 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
-
-	"velocityd/db/localdb"
 )
 
 // options are the flags.
@@ -84,25 +82,30 @@ func run(ctx context.Context, o options) error {
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 	l := &lab{options: o, temp: temp, template: map[string]string{}}
-	defer l.close()
 	if err := l.build(ctx); err != nil {
 		return err
 	}
-	kinds, isWhole := l.kinds(ctx)
+	kinds, isWhole, err := l.kinds(ctx)
+	if err != nil {
+		return err
+	}
 	began, sum := time.Now(), newVerdict()
 	for i := 0; o.rounds == 0 || i < o.rounds; i++ {
 		if ctx.Err() != nil || o.minutes > 0 && i > 0 && time.Since(began).Minutes() > o.minutes {
 			break
 		}
 		seed := o.seed + uint64(i)
-		v, err := l.round(ctx, o.engines[i%len(o.engines)], seed, draw(kinds, seed))
-		if err != nil {
-			return fmt.Errorf("round with seed %d: %w", seed, err)
+		var v *verdict
+		if v, err = l.round(ctx, o.engines[i%len(o.engines)], seed, draw(kinds, seed)); err != nil {
+			err = fmt.Errorf("round with seed %d: %w", seed, err)
+			break
 		}
 		sum.add(v)
 	}
 	sum.print(os.Stdout, time.Since(began))
 	switch {
+	case err != nil:
+		return err
 	case sum.isBroken():
 		return errBroken
 	case !isWhole && os.Getenv("CI") == "true":
@@ -121,14 +124,6 @@ type lab struct {
 	template map[string]string // a folder with a migrated database by engine
 }
 
-// close ends the file systems that a fault has mounted.
-func (l *lab) close() {
-	mounts, _ := filepath.Glob(filepath.Join(l.temp, "*", "data"))
-	for _, m := range mounts {
-		_ = syscall.Unmount(m, syscall.MNT_DETACH)
-	}
-}
-
 // build makes the program from this checkout.
 func (l *lab) build(ctx context.Context) error {
 	l.binary = filepath.Join(l.temp, "velocityd")
@@ -145,8 +140,13 @@ func goBuild(ctx context.Context, out string, flags ...string) error {
 }
 
 // kinds are the faults to draw from. isWhole is false if one cannot run here, which is printed.
-func (l *lab) kinds(ctx context.Context) (list []fault, isWhole bool) {
+func (l *lab) kinds(ctx context.Context) (list []fault, isWhole bool, err error) {
 	isWhole = true
+	for _, name := range l.faults {
+		if name != "none" && !slices.ContainsFunc(table(), func(f fault) bool { return f.name == name }) {
+			return nil, false, fmt.Errorf("there is no fault %q", name)
+		}
+	}
 	for _, f := range table() {
 		if len(l.faults) > 0 && !slices.Contains(l.faults, f.name) {
 			continue
@@ -160,7 +160,7 @@ func (l *lab) kinds(ctx context.Context) (list []fault, isWhole bool) {
 		}
 		list = append(list, f)
 	}
-	return list, isWhole
+	return list, isWhole, nil
 }
 
 // faultsARound is how many kinds of fault meet in a round.
@@ -185,13 +185,17 @@ func draw(kinds []fault, seed uint64) []fault {
 // round starts an engine and two instances, lets callers and faults at them, and judges.
 func (l *lab) round(ctx context.Context, engine string, seed uint64, faults []fault) (*verdict, error) {
 	begin := time.Now()
+	v := newVerdict()
+	v.rounds[engine]++
 	w, err := l.open(ctx, engine, seed, faults)
+	if errors.Is(err, errUnready) {
+		v.breaks(isReady, "before any fault: %v", err)
+		return v, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer w.close()
-	v := newVerdict()
-	v.rounds[engine]++
 	load, stop := context.WithCancel(ctx)
 	defer stop()
 	done := w.load(load)
@@ -226,11 +230,6 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// find returns the program of an engine.
-func find(ctx context.Context, engine string) (localdb.Binary, error) {
-	return localdb.Find(ctx, localdb.Engine(engine))
 }
 
 // sortedKeys returns the keys of a map in order.

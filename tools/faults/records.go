@@ -96,22 +96,11 @@ func (r *records) now() time.Duration { return time.Since(r.began) }
 // wall is the wall clock's time at a time of the round.
 func (r *records) wall(d time.Duration) time.Time { return r.began.Add(d) }
 
-func (r *records) addAttempt(a *attempt) {
+// add adds to one of the records' lists.
+func add[T any](r *records, list *[]T, one T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.attempts = append(r.attempts, a)
-}
-
-func (r *records) addChange(c *change) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.changes = append(r.changes, c)
-}
-
-func (r *records) addJump(s span) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.jumps = append(r.jumps, s)
+	*list = append(*list, one)
 }
 
 // settle returns the state of an attempt after its tries: an answer counts, and what is open stays open.

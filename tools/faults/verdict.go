@@ -189,7 +189,7 @@ func (w *world) audit(ctx context.Context, v *verdict) error {
 	const findings = 4
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != findings) {
-		return err
+		v.breaks(isAudit, "it did not come to its end: %v", err)
 	}
 	for line := range strings.Lines(string(out)) {
 		var said struct {
@@ -202,7 +202,12 @@ func (w *world) audit(ctx context.Context, v *verdict) error {
 		}
 		v.judged[isAudit] += said.Txns
 		v.untold[isAudit] += said.Unknown
-		if said.Kind != "" {
+		isByClock := len(w.jumps) > 0 && (said.Kind == "over_rate" || said.Kind == "full_passed")
+		switch {
+		case said.Kind == "":
+		case isByClock: // decision 0068: a clock that went back gives findings that are none
+			v.untold[isAudit]++
+		default:
 			v.breaks(isAudit, "%s", strings.TrimSpace(line))
 		}
 	}

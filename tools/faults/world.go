@@ -104,7 +104,7 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 	}
 	for _, i := range w.instances {
 		if err := i.awaitReady(ctx, time.Minute); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %.2000s", err, i.log())
 		}
 	}
 	return w, nil
@@ -174,7 +174,7 @@ func (w *world) killEngine() {
 }
 
 func startServer(ctx context.Context, engine, dir string, args ...string) (*localdb.Server, error) {
-	binary, err := find(ctx, engine)
+	binary, err := localdb.Find(ctx, localdb.Engine(engine))
 	if err != nil {
 		return nil, err
 	}
@@ -291,13 +291,14 @@ func copyFolder(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// freePort is a port that was free a moment ago, below those that Linux gives to outgoing connections.
-func freePort(r *rand.Rand) (string, error) {
+// freeAddress was free a moment ago. It is below those that Linux gives to outgoing connections.
+func freeAddress() (address string, err error) {
 	for range 100 {
-		address := fmt.Sprint("127.0.0.1:", 15_000+r.IntN(15_000))
-		if l, err := net.Listen("tcp", address); err == nil { //nolint:noctx // it is closed at once
+		var l net.Listener
+		address = fmt.Sprint("127.0.0.1:", 15_000+rand.IntN(15_000))
+		if l, err = net.Listen("tcp", address); err == nil { //nolint:noctx // it is closed at once
 			return address, l.Close()
 		}
 	}
-	return "", errors.New("no port is free")
+	return "", err
 }

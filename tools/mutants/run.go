@@ -121,7 +121,7 @@ func (r *runner) faults(ctx context.Context, overlay string, s stage) (*failure,
 	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
 	defer stop()
 	args := append([]string{"run", "./tools/faults", "-keep", r.temp}, s.args...)
-	out, err := r.command(ctx, overlay, args...).Output()
+	out, err := r.command(ctx, overlay, args...).CombinedOutput()
 	found := regexp.MustCompile(`(?m)^(\w[\w ]*?) +VIOLATED`).FindAllSubmatch(out, -1)
 	if found == nil {
 		if err != nil {
