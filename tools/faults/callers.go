@@ -37,9 +37,16 @@ func (w *world) load(ctx context.Context) <-chan struct{} {
 	w.loaded = w.now()
 	a, b := w.instances[0], w.instances[1]
 	doors := [][]door{
-		{httpDoor{a}, httpDoor{b}}, {httpDoor{b}, httpDoor{a}}, {httpDoor{a}, httpDoor{b}}, {httpDoor{b}, httpDoor{a}},
-		{httpDoor{a}, httpDoor{b}}, {httpDoor{b}, httpDoor{a}},
-		{grpcDoor{a}, grpcDoor{b}}, {grpcDoor{b}, httpDoor{a}}, {sqlDoor{w}, sqlDoor{w}}, {sqlDoor{w}, httpDoor{b}},
+		{httpDoor{a}, httpDoor{b}},
+		{httpDoor{b}, httpDoor{a}},
+		{httpDoor{a}, httpDoor{b}},
+		{httpDoor{b}, httpDoor{a}},
+		{httpDoor{a}, httpDoor{b}},
+		{httpDoor{b}, httpDoor{a}},
+		{grpcDoor{a}, grpcDoor{b}},
+		{grpcDoor{b}, httpDoor{a}},
+		{sqlDoor{w}, sqlDoor{w}},
+		{sqlDoor{w}, httpDoor{b}},
 	}
 	if w.only == "linear" {
 		doors = nil
@@ -68,7 +75,8 @@ const erasable = "erasable"
 func (c *caller) draw() *attempt {
 	r := c.random
 	groups := [][]int{
-		{1}, {1, 2}, {2}, {3}, {4}, {5}, {5, 2, 3}, {6}, {7}, {8}, {8, 7}, {9}, {10}, {10, 5}, {11}, {12}, {edited}, {edited, 1},
+		{1}, {1, 2}, {2}, {3}, {4}, {5}, {5, 2, 3}, {6}, {7}, {8}, {8, 7}, {9}, {10}, {10, 5}, {11}, {12}, {edited},
+		{edited, 1},
 	}
 	a := &attempt{}
 	key := "cold-" + strconv.Itoa(r.IntN(300))
@@ -124,7 +132,8 @@ func (c *caller) ask(ctx context.Context) {
 	c.report(ctx, a)
 	if c.random.IntN(300) == 0 {
 		zone := []int{1, 5, 7, 9, 10}[c.random.IntN(5)]
-		c.change(ctx, &change{kind: "release", buckets: []bucket{{zone, "hot-" + strconv.Itoa(c.random.IntN(2))}}}, c.doors[0])
+		c.change(ctx, &change{kind: "release", buckets: []bucket{{zone, "hot-" + strconv.Itoa(c.random.IntN(2))}}},
+			c.doors[0])
 	}
 }
 
@@ -196,7 +205,7 @@ func (c *caller) report(ctx context.Context, a *attempt) {
 	c.change(ctx, &change{kind: kind, attempt: a, buckets: a.buckets}, c.doors[c.random.IntN(2)])
 }
 
-// change carries out an outcome or a release, and repeats it once if it got no answer.
+// change carries out a release, or an outcome, which it repeats once if it got no answer.
 func (c *caller) change(ctx context.Context, ch *change, d door) {
 	ch.begin, ch.door = c.now(), d.name()
 	for range 2 {
@@ -206,7 +215,7 @@ func (c *caller) change(ctx context.Context, ch *change, d door) {
 		if ended == acked || ch.state != unknown || ch.end == 0 {
 			ch.state = ended
 		}
-		if ch.end = c.now(); ch.state != unknown {
+		if ch.end = c.now(); ch.state != unknown || ch.kind == "release" { // a second one releases other attempts
 			break
 		}
 	}

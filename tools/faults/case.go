@@ -63,8 +63,10 @@ type placeOf struct {
 }
 
 func newCase(r *records, rows map[uint64]row) *caseOf {
-	c := &caseOf{records: r, zones: zonesByID(), rows: rows, named: map[string][]row{}, changed: map[*attempt][]*change{},
-		emptied: map[bucket][]*change{}, asked: map[bucket][]placeOf{}}
+	c := &caseOf{
+		records: r, zones: zonesByID(), rows: rows, named: map[string][]row{}, changed: map[*attempt][]*change{},
+		emptied: map[bucket][]*change{}, asked: map[bucket][]placeOf{},
+	}
 	for _, r := range rows {
 		if r.name != "" {
 			c.named[r.name] = append(c.named[r.name], r)
@@ -112,10 +114,16 @@ func (c *caseOf) judge(v *verdict) {
 		if n := len(c.named[a.name]); a.name != "" && n > len(a.buckets) {
 			v.breaks(isOnce, "%s has %d txns, and names %d buckets", a.name, n, len(a.buckets))
 		}
+		isCaused, isTold := false, false
 		for _, b := range a.answers {
+			isTold = isTold || b.reason != ""
+			isCaused = isCaused || b.wouldBlock && !c.zones[b.zone].isShadow
 			if a.state == acked && a.blocked && b.reason != "" {
 				c.judgeRefusal(v, a, b)
 			}
+		}
+		if a.state == acked && a.blocked != isCaused && (isTold || !a.blocked) {
+			v.breaks(isRoom, "%s has the answers %+v, and the whole is %v", a.name, a.answers, a.blocked)
 		}
 	}
 	for b, places := range c.asked {
@@ -186,7 +194,8 @@ func (c *caseOf) judgeRate(v *verdict, b bucket, all []placeOf) {
 		if z.period != "" {
 			window.end = c.wall(first.begin).Truncate(z.window).Add(z.window).Sub(c.began) - tolerance
 		}
-		isEmptied := slices.ContainsFunc(c.emptied[b], func(ch *change) bool { return ch.meets(window) && ch.state != refused })
+		isEmptied := slices.ContainsFunc(
+			c.emptied[b], func(ch *change) bool { return ch.meets(window) && ch.state != refused })
 		if isEmptied || c.isUntold(window) {
 			v.untold[isRate]++
 			continue
@@ -249,7 +258,8 @@ func (c *caseOf) judgeLocked(v *verdict, a *attempt, b answer) {
 	z := c.zones[b.zone]
 	v.judged[isRoom]++
 	for _, o := range c.attempts {
-		if o == a || o.begin > a.end || o.end != forever && o.end+z.lockoutMax < a.begin || !slices.Contains(o.buckets, b.bucket) {
+		if o == a || o.begin > a.end || o.end != forever && o.end+z.lockoutMax < a.begin ||
+			!slices.Contains(o.buckets, b.bucket) {
 			continue
 		}
 		if o.state == unknown || slices.ContainsFunc(o.answers, func(x answer) bool {
@@ -270,7 +280,8 @@ func (c *caseOf) judgeLocks(v *verdict, b bucket, places []placeOf) {
 		return
 	}
 	emptied := func(s span) bool {
-		return c.isUntold(s) || slices.ContainsFunc(c.emptied[b], func(ch *change) bool { return ch.meets(s) && ch.state != refused })
+		return c.isUntold(s) ||
+			slices.ContainsFunc(c.emptied[b], func(ch *change) bool { return ch.meets(s) && ch.state != refused })
 	}
 	for _, p := range places {
 		if !p.isSure {
@@ -279,7 +290,8 @@ func (c *caseOf) judgeLocks(v *verdict, b bucket, places []placeOf) {
 		v.judged[isLockout]++
 		open := 0
 		for _, o := range places {
-			ended := slices.ContainsFunc(c.changed[o.attempt], func(ch *change) bool { return ch.begin < p.end && ch.state != refused })
+			ended := slices.ContainsFunc(c.changed[o.attempt],
+				func(ch *change) bool { return ch.begin < p.end && ch.state != refused })
 			if z.concurrent > 0 && o.isSure && o.end < p.begin && o.begin+z.ttl > p.end+tolerance && !ended {
 				open++
 			}

@@ -29,7 +29,8 @@ type door interface {
 	report(ctx context.Context, c *change) (state, error)
 }
 
-// httpDoor is the HTTP interface of an instance, grpcDoor Envoy's Rate Limit Service there, and sqlDoor the public procedures.
+// httpDoor is the HTTP interface of an instance, grpcDoor Envoy's Rate Limit Service there, and sqlDoor the public
+// procedures.
 type (
 	httpDoor struct{ *instance }
 	grpcDoor struct{ *instance }
@@ -162,8 +163,10 @@ func (d grpcDoor) check(ctx context.Context, a *attempt) (state, error) {
 	a.blocked = got.GetOverallCode() == ratelimit.RateLimitResponse_OVER_LIMIT
 	a.answers = nil
 	for i, b := range a.buckets {
-		a.answers = append(a.answers, answer{bucket: b, velocity: -1,
-			wouldBlock: got.GetStatuses()[i].GetCode() == ratelimit.RateLimitResponse_OVER_LIMIT})
+		a.answers = append(a.answers, answer{
+			bucket: b, velocity: -1,
+			wouldBlock: got.GetStatuses()[i].GetCode() == ratelimit.RateLimitResponse_OVER_LIMIT,
+		})
 	}
 	for _, h := range got.GetRequestHeadersToAdd() {
 		if id, err := strconv.ParseUint(h.GetValue(), 10, 64); err == nil {

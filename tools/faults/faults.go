@@ -40,7 +40,8 @@ func table() []fault {
 		{name: "kill-instance", do: killInstance},
 		{name: "stop-instance", do: stopInstance},
 		{name: "cut", do: onRelays(func(r *relay.Relay) { r.Cut() }, func(*relay.Relay) {})},
-		{name: "stall", do: onRelays(func(r *relay.Relay) { r.Stall.Store(true) }, func(r *relay.Relay) { r.Stall.Store(false) })},
+		{name: "stall",
+			do: onRelays(func(r *relay.Relay) { r.Stall.Store(true) }, func(r *relay.Relay) { r.Stall.Store(false) })},
 		{name: "stall-and-cut", do: onRelays(func(r *relay.Relay) { r.Stall.Store(true) },
 			func(r *relay.Relay) { r.Cut(); r.Stall.Store(false) })},
 		{name: "half-delivered", do: onRelays(func(r *relay.Relay) { r.Withhold.Store(true) },
@@ -51,8 +52,10 @@ func table() []fault {
 			[]string{"SET GLOBAL read_only = OFF"}, false)},
 		{name: "too-many-connections", do: statements([]string{"SET GLOBAL max_connections = 12"},
 			[]string{"SET GLOBAL max_connections = 200"}, true)},
-		{name: "lock-waits", do: lockWaits("SELECT * FROM zone_bucket_lock WHERE bucket_key IN ('hot-0', '192.0.2.1') FOR UPDATE")},
-		{name: "gap-locks", do: lockWaits("SELECT * FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key > 'cold-2' FOR UPDATE")},
+		{name: "lock-waits",
+			do: lockWaits("SELECT * FROM zone_bucket_lock WHERE bucket_key IN ('hot-0', '192.0.2.1') FOR UPDATE")},
+		{name: "gap-locks",
+			do: lockWaits("SELECT * FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key > 'cold-2' FOR UPDATE")},
 		{name: diskFull, do: fillDisk, missing: needsRoot, isAlone: true},
 		{name: clockSteps, do: stepClock, missing: needsFaketime, isAlone: true},
 		{name: "ddl", do: statements([]string{
@@ -68,8 +71,8 @@ func table() []fault {
 	}
 }
 
-// break_ lets the faults of a round overlap. It returns when all have ended.
-func (w *world) break_(ctx context.Context, faults []fault) error {
+// harm lets the faults of a round overlap. It returns when all have ended.
+func (w *world) harm(ctx context.Context, faults []fault) error {
 	failed := make([]error, len(faults))
 	var all sync.WaitGroup
 	for i, f := range faults {
@@ -246,7 +249,8 @@ func needsRoot(context.Context, *lab) string {
 	return ""
 }
 
-// fillDisk fills the small disk of the engine. An engine that has ended by it, or still waits, is started again as an operator does.
+// fillDisk fills the small disk of the engine. An engine that has ended by it, or still waits, is started again as an
+// operator does.
 func fillDisk(ctx context.Context, w *world, r *rand.Rand) error {
 	path := filepath.Join(w.dir, "data", "filler")
 	file, err := os.Create(path)
@@ -383,8 +387,9 @@ func (w *world) roll(ctx context.Context, binary string) (err error) {
 	return err
 }
 
-// needsNext builds the next program: this checkout with one more step, which changes a table, and one changed procedure. Steps are
-// numbered and immutable from the first release on, so until there is a second one this is the real step of an upgrade.
+// needsNext builds the next program: this checkout with one more step, which changes a table, and one changed
+// procedure. Steps are numbered and immutable from the first release on, so until there is a second one this is the
+// real step of an upgrade.
 func needsNext(ctx context.Context, l *lab) string {
 	if l.next != "" {
 		return ""
@@ -421,7 +426,8 @@ func needsNext(ctx context.Context, l *lab) string {
 	return ""
 }
 
-// upgrade migrates to the next program's schema while the former one serves, and then replaces one instance after the other.
+// upgrade migrates to the next program's schema while the former one serves, and then replaces one instance after the
+// other.
 func upgrade(ctx context.Context, w *world, r *rand.Rand) error {
 	for began := time.Now(); ; pause(ctx, 200*time.Millisecond) { // other faults may end it
 		_, err := runOn(ctx, w.next, w.ownerDSN(), "migrate", "up")

@@ -99,7 +99,8 @@ func (h *history) end() time.Time {
 func (c *caller) act(ctx context.Context, buckets []bucket, passed *[]*attempt, name string) (*attempt, *change) {
 	chance := c.random.IntN(100)
 	if chance < 25 && len(*passed) > 0 {
-		ch := &change{kind: []string{"success", "failure"}[c.random.IntN(2)], attempt: (*passed)[0], buckets: (*passed)[0].buckets}
+		ch := &change{kind: []string{"success", "failure"}[c.random.IntN(2)], attempt: (*passed)[0],
+			buckets: (*passed)[0].buckets}
 		*passed = (*passed)[1:]
 		c.change(ctx, ch, c.doors[0])
 		return nil, ch
@@ -123,7 +124,8 @@ func (c *caller) act(ctx context.Context, buckets []bucket, passed *[]*attempt, 
 	return a, nil
 }
 
-// judgeHistories checks each history of a round for linearizability. Where an undecided call took effect, the rows say so.
+// judgeHistories checks each history of a round for linearizability. Where an undecided call took effect, the rows say
+// so.
 func (w *world) judgeHistories(rows map[uint64]row, v *verdict) {
 	c := newCase(w.records, rows)
 	strays := map[bucket][]row{} // of attempts without a name, and without an answer
@@ -152,10 +154,10 @@ func (w *world) judgeHistories(rows map[uint64]row, v *verdict) {
 	}
 }
 
-// operations are those of a history that took effect, with times in microseconds. isTold is false if the engine's clock was
-// set meanwhile.
+// operations are those of a history that took effect, with times in microseconds. isTold is false if the engine's clock
+// was set meanwhile.
 func (c *caseOf) operations(h *history, strays map[bucket][]row, v *verdict) (list []porcupine.Operation, isTold bool) {
-	whole := span{forever, 0}
+	whole, odd := span{forever, 0}, []string(nil)
 	happens := func(s span, input, output any) {
 		list = append(list, porcupine.Operation{Input: input, Output: output, Call: c.micro(s.begin), Return: c.micro(s.end)})
 	}
@@ -168,7 +170,7 @@ func (c *caseOf) operations(h *history, strays map[bucket][]row, v *verdict) (li
 		case a.state == acked:
 			out := checkOut{at: a.at.UnixMicro(), answers: a.answers}
 			if out.at < c.micro(a.begin)-1000 || out.at > c.micro(a.end)+1000 {
-				v.breaks(isLinear, "%v was decided at %s, outside of its call from %s to %s", a.buckets, a.at, c.wall(a.begin), c.wall(a.end))
+				odd = append(odd, fmt.Sprintf("%v was decided at %s, its call was at %s", a.buckets, a.at, c.wall(a.begin)))
 			}
 			for _, b := range a.answers {
 				given[b.txn] = true
@@ -199,7 +201,11 @@ func (c *caseOf) operations(h *history, strays map[bucket][]row, v *verdict) (li
 				changeOut{isLate: ch.state == refused, isOpen: ch.state == unknown})
 		}
 	}
-	return list, !c.isUntold(whole)
+	isTold = !c.isUntold(whole)
+	for i := 0; isTold && i < len(odd); i++ {
+		v.breaks(isLinear, "%s", odd[i])
+	}
+	return list, isTold
 }
 
 // micro is a time of the round by the wall clock, in microseconds.

@@ -56,7 +56,8 @@ func (i *instance) start(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), i.binary, "serve", "--listen", i.address, "--grpc-listen", i.grpcAt)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), i.binary, "serve", "--listen", i.address, "--grpc-listen",
+		i.grpcAt)
 	cmd.Env = append(environ(), "VELOCITY_DSN=velocity@tcp("+i.relays[i.number].Address()+")/velocityd")
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

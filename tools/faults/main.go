@@ -1,14 +1,16 @@
-// Command faults proves the promises of velocityd under faults: two instances of the real program on a real engine, callers over
-// HTTP, gRPC and SQL, and in each round a few faults that the seed draws. Two witnesses judge: the records of the callers,
-// which this program keeps, and the rows, by `velocityd audit`. It must not share code with the service, and imports none.
+// Command faults proves the promises of velocityd under faults: two instances of the real program on a real engine,
+// callers over HTTP, gRPC and SQL, and in each round a few faults that the seed draws. Two witnesses judge: the records
+// of the callers, which this program keeps, and the rows, by `velocityd audit`. It must not share code with the
+// service, and imports none.
 //
 //	go run ./tools/faults -minutes 20                20 minutes on MySQL and MariaDB in turns
 //	go run ./tools/faults -seed 71 -rounds 1 -engine mysql     the round of a seed once more
 //	go run ./tools/faults -only linear               histories for the check of linearizability alone, with the faults
 //	go run ./tools/faults -fault kill-engine,cut     rounds with these faults alone; none: rounds without any
 //
-// A round with seed S is that of every run that comes to S: the first round has the seed that is printed first, and each further one the
-// next. The exit code is 1 if a promise was broken; a folder then has the logs, the callers' records and the engine's data.
+// A round with seed S is that of every run that comes to S: the first round has the seed that is printed first, and
+// each further one the next. The exit code is 1 if a promise was broken; a folder then has the logs, the callers'
+// records and the engine's data.
 package main
 
 import (
@@ -52,7 +54,8 @@ func main() {
 	flag.StringVar(&engines, "engine", "mysql,mariadb-11.8", "the engines, in turns")
 	flag.StringVar(&faults, "fault", "", "draw from these faults alone; none: no faults")
 	flag.StringVar(&o.only, "only", "", "linear: histories of few buckets alone; records: without them")
-	flag.StringVar(&o.keep, "keep", "", "the `folder` for the evidence of broken promises; default: a new one in the temporary folder")
+	flag.StringVar(&o.keep, "keep", "",
+		"the `folder` for the evidence of broken promises; default: a new one in the temporary folder")
 	flag.DurationVar(&o.quiet, "quiet", 3*time.Second, "time without faults at the begin and the end of a round")
 	flag.Parse()
 	o.engines, o.faults = strings.Split(engines, ","), strings.FieldsFunc(faults, func(r rune) bool { return r == ',' })
@@ -174,7 +177,8 @@ func draw(kinds []fault, seed uint64) []fault {
 	r := rand.New(rand.NewPCG(seed, 1))
 	drawn := []fault{kinds[seed%uint64(len(kinds))]}
 	for _, i := range r.Perm(len(kinds)) {
-		alone := slices.ContainsFunc(drawn, func(f fault) bool { return f.name == kinds[i].name || f.isAlone && kinds[i].isAlone })
+		alone := slices.ContainsFunc(
+			drawn, func(f fault) bool { return f.name == kinds[i].name || f.isAlone && kinds[i].isAlone })
 		if len(drawn) < faultsARound && !alone {
 			drawn = append(drawn, kinds[i])
 		}
@@ -204,7 +208,7 @@ func (l *lab) round(ctx context.Context, engine string, seed uint64, faults []fa
 	for _, f := range faults {
 		names = append(names, f.name)
 	}
-	failed := w.break_(ctx, faults)
+	failed := w.harm(ctx, faults)
 	w.awaitReady(ctx, v)
 	pause(ctx, l.quiet)
 	stop()

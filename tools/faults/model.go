@@ -47,8 +47,8 @@ type taken struct {
 	open bool // has no outcome
 }
 
-// model is the sequential meaning of the limits, from docs/dba.md: each attempt is decided at its instant by the attempts, outcomes and
-// releases before it.
+// model is the sequential meaning of the limits, from docs/dba.md: each attempt is decided at its instant by the
+// attempts, outcomes and releases before it.
 func model(buckets []bucket, zones map[int]zone) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any {
@@ -152,7 +152,8 @@ func (b *bucketState) lock(at int64) {
 	b.lockedTo, b.lockedFor = at+length, length
 }
 
-// carryOut steps by an outcome or a release. A success of a zone that counts failures is refused after reserve_ttl, and nothing else is.
+// carryOut steps by an outcome or a release. A success of a zone that counts failures is refused after reserve_ttl, and
+// nothing else is.
 func carryOut(before []bucketState, in changeIn, out changeOut) []any {
 	next, mayBeLate, mayBeEarly := copied(before), false, true
 	for _, place := range in.places {

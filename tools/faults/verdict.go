@@ -89,8 +89,11 @@ func (v *verdict) print(w io.Writer, took time.Duration) {
 	for _, engine := range sortedKeys(v.rounds) {
 		rounds = append(rounds, fmt.Sprintf("%s %d", engine, v.rounds[engine]))
 	}
-	fmt.Fprintf(w, "\nrounds: %s in %.0f s; %d answers, %d refused, %d undecided; longest silence %.1f s; ready again after at most %.1f s\n",
-		strings.Join(rounds, ", "), took.Seconds(), v.answers, v.refused, v.unknown, v.silence.Seconds(), v.recovery.Seconds())
+	fmt.Fprintf(
+		w,
+		"\nrounds: %s in %.0f s; %d answers, %d refused, %d undecided; longest silence %.1f s; ready again after at most %.1f s\n",
+		strings.Join(rounds, ", "), took.Seconds(), v.answers, v.refused, v.unknown, v.silence.Seconds(),
+		v.recovery.Seconds())
 	for _, p := range promises() {
 		for i, text := range v.broken[p] {
 			if i == 5 {

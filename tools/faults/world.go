@@ -185,8 +185,8 @@ func openRoot(socket string) (*sql.DB, error) {
 	return sql.Open("mysql", "root@unix("+socket+")/velocityd?parseTime=true&interpolateParams=true")
 }
 
-// makeTemplate returns a folder with a database that this checkout's program has migrated, with accounts, zones and old txns.
-// It is made once a run.
+// makeTemplate returns a folder with a database that this checkout's program has migrated, with accounts, zones and old
+// txns. It is made once a run.
 func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
 	if l.template[engine] != "" {
 		return l.template[engine], nil
@@ -221,16 +221,18 @@ func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
 	return dir, err
 }
 
-// oldTxns are statements that leave something to retention, and make the zones older than the audit's two minutes of grace.
+// oldTxns are statements that leave something to retention, and make the zones older than the audit's two minutes of
+// grace.
 func oldTxns() []string {
 	list := []string{
 		"UPDATE zone_audit SET changed_at = changed_at - INTERVAL 1 HOUR",
 		"UPDATE retention_policy SET keep_days = 3",
 	}
 	for day := range 4 {
-		list = append(list, fmt.Sprintf("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
-			"SELECT UTC_TIMESTAMP(6) - INTERVAL %d DAY, 1, CONCAT('old-', n.a), FALSE, FALSE, TRUE FROM ("+
-			"WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 900) SELECT a FROM n) AS n", 20+5*day))
+		list = append(
+			list, fmt.Sprintf("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+				"SELECT UTC_TIMESTAMP(6) - INTERVAL %d DAY, 1, CONCAT('old-', n.a), FALSE, FALSE, TRUE FROM ("+
+				"WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 900) SELECT a FROM n) AS n", 20+5*day))
 	}
 	return list
 }

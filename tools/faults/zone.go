@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -74,32 +73,16 @@ func zonesByID() map[int]zone {
 	return all
 }
 
-// insert is the statement that makes the zone.
+// insert is the statement that makes the zone. What a zone leaves out has its default.
 func (z zone) insert() string {
-	values := []string{fmt.Sprint(z.id), fmt.Sprint(z.rate), seconds(z.window)}
-	columns := []string{"id", "rate", "`window`"}
-	set := func(column, value string, is bool) {
-		if is {
-			columns, values = append(columns, column), append(values, value)
-		}
-	}
-	set("period", "'"+z.period+"'", z.period != "")
-	set("reserve_ttl", seconds(z.ttl), z.ttl > 0)
-	set("counts", "'failures'", z.failures)
-	set("reset_on_success", "TRUE", z.resets)
-	set("mode", "'shadow'", z.isShadow)
-	set("concurrent", fmt.Sprint(z.concurrent), z.concurrent > 0)
-	set("repeat_secret", "'free'", z.isFree)
-	set("lockout", seconds(z.lockout), z.lockout > 0)
-	set("lockout_max", seconds(z.lockoutMax), z.lockout > 0)
-	set("lockout_decay", seconds(z.decay), z.lockout > 0)
-	set("record_blocked", fmt.Sprint(z.blocked), z.blocked > 0)
-	set("key_kind", "'ip'", z.ofIP)
-	set("on_failure", "'"+z.onFailure+"'", z.onFailure != "")
-	return "INSERT INTO zone_master (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")"
+	s := func(d time.Duration) int { return int(d / time.Second) }
+	return fmt.Sprintf("INSERT INTO zone_master (id, rate, `window`, period, reserve_ttl, counts, reset_on_success, mode, "+
+		"concurrent, repeat_secret, lockout, lockout_max, lockout_decay, record_blocked, key_kind, on_failure) VALUES (%d, %d, %d, "+
+		"IF('%[4]s' = '', 'none', '%[4]s'), NULLIF(%d, 0), IF(%t, 'failures', 'attempts'), %t, IF(%t, 'shadow', 'enforce'), %d, "+
+		"IF(%t, 'free', 'count'), %d, GREATEST(%d, 1), GREATEST(%d, 1), %d, IF(%t, 'ip', 'opaque'), IF('%[16]s' = '', 'error', '%[16]s'))",
+		z.id, z.rate, s(z.window), z.period, s(z.ttl), z.failures, z.resets, z.isShadow, z.concurrent, z.isFree, s(z.lockout),
+		s(z.lockoutMax), s(z.decay), z.blocked, z.ofIP, z.onFailure)
 }
-
-func seconds(d time.Duration) string { return fmt.Sprint(int(d / time.Second)) }
 
 // begin returns the instant since which txns count at now, by the calendar of UTC or back from now.
 func (z zone) begin(now time.Time) time.Time {

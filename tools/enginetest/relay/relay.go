@@ -1,4 +1,4 @@
-// Package relay stands between clients and their engine, so that a test can act at a certain step of their conversation,
+// Package relay stands between clients and an engine, so that a test can act at a certain step of what they say,
 // and break it as networks do. It must not know what they say.
 package relay
 
@@ -39,7 +39,7 @@ const (
 
 // Listen returns a relay at an address, in front of the unix socket of an engine. The socket need not be there yet.
 func Listen(network, address, engineSocket string) (*Relay, error) {
-	listener, err := net.Listen(network, address) //nolint:noctx // it is closed by Close
+	listener, err := net.Listen(network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (r *Relay) accept(engineSocket string) {
 		if err != nil {
 			return
 		}
-		engine, err := net.Dial("unix", engineSocket) //nolint:noctx // a local socket answers or refuses at once
+		engine, err := net.Dial("unix", engineSocket)
 		if err != nil || r.Refuse.Load() {
 			_ = client.Close()
 			if err == nil {
