@@ -175,9 +175,10 @@ func (c *caseOf) sharesRows(a *attempt) bool {
 // tolerance is the most by which the clocks of caller and engine part within a window.
 const tolerance = 2 * time.Millisecond
 
-// isUntold says that a window meets a step of the engine's clock.
+// isUntold says that a window ends after the engine's clock was set.
 func (c *caseOf) isUntold(s span) bool {
-	return slices.ContainsFunc(c.jumps, func(j span) bool { return j.meets(s) })
+	stepped := c.stepped.Load()
+	return stepped > 0 && s.end > time.Duration(stepped)
 }
 
 // judgeRate counts passes that are in one window for sure: asked for after its begin, and answered before its end.

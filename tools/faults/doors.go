@@ -17,6 +17,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"velocityd/tools/enginetest/program"
 )
 
 // patience is how long a caller waits for an answer, above the deadline that the service gives.
@@ -119,7 +121,7 @@ func (d httpDoor) post(ctx context.Context, path string, body any) (status int, 
 	if err != nil {
 		return 0, nil, err
 	}
-	return d.ask(ctx, http.MethodPost, path, bytes.NewReader(text))
+	return program.Ask(ctx, http.MethodPost, "http://"+d.address+path, bytes.NewReader(text))
 }
 
 // ofHTTP reads a status by the table of errors in docs/auth-server.md.

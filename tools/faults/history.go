@@ -22,7 +22,7 @@ type history struct {
 
 // The sizes of histories: how many are told at the same time, and the clients and calls of each.
 const (
-	tellers = 16
+	tellers = 28
 	clients = 4
 	calls   = 7
 )

@@ -21,7 +21,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -30,6 +29,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"velocityd/tools/enginetest/program"
 )
 
 // options are the flags.
@@ -84,8 +85,8 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
-	l := &lab{options: o, temp: temp, template: map[string]string{}}
-	if err := l.build(ctx); err != nil {
+	l := &lab{options: o, temp: temp, binary: filepath.Join(temp, "velocityd"), template: map[string]string{}}
+	if err := program.Build(ctx, l.binary); err != nil {
 		return err
 	}
 	kinds, isWhole, err := l.kinds(ctx)
@@ -125,21 +126,6 @@ type lab struct {
 	binary   string
 	next     string            // a program with one more step of the schema, or ""
 	template map[string]string // a folder with a migrated database by engine
-}
-
-// build makes the program from this checkout.
-func (l *lab) build(ctx context.Context) error {
-	l.binary = filepath.Join(l.temp, "velocityd")
-	return goBuild(ctx, l.binary)
-}
-
-func goBuild(ctx context.Context, out string, flags ...string) error {
-	args := append(append([]string{"build"}, flags...), "-buildvcs=false", "-o", out, "./cmd/velocityd")
-	cmd := exec.CommandContext(ctx, "go", args...)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build velocityd: %w: %s", err, said)
-	}
-	return nil
 }
 
 // kinds are the faults to draw from. isWhole is false if one cannot run here, which is printed.
@@ -192,7 +178,7 @@ func (l *lab) round(ctx context.Context, engine string, seed uint64, faults []fa
 	v := newVerdict()
 	v.rounds[engine]++
 	w, err := l.open(ctx, engine, seed, faults)
-	if errors.Is(err, errUnready) {
+	if errors.Is(err, program.ErrUnready) {
 		v.breaks(isReady, "before any fault: %v", err)
 		return v, nil
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -85,7 +86,7 @@ type records struct {
 	mu       sync.Mutex
 	attempts []*attempt
 	changes  []*change
-	jumps    []span // of the engine's clock, with the time for which they matter
+	stepped  atomic.Int64 // when the engine's clock was set for the first time; 0: never
 }
 
 func newRecords() *records { return &records{began: time.Now()} }

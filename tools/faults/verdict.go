@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"velocityd/tools/enginetest/program"
 )
 
 // The promises. Each is judged by the callers' records and the rows, but audit by the rows alone.
@@ -138,7 +139,7 @@ func (w *world) awaitReady(ctx context.Context, v *verdict) {
 // judge holds the records against the rows, and asks the audit.
 func (w *world) judge(ctx context.Context, v *verdict) error {
 	for _, i := range w.instances {
-		i.kill()
+		i.process.Kill()
 	}
 	for _, r := range w.relays {
 		r.Close() // what is under way ends
@@ -188,7 +189,7 @@ func (w *world) judgeTimes(v *verdict) {
 
 // audit asks the program's own proof, which is written apart from its rule.
 func (w *world) audit(ctx context.Context, v *verdict) error {
-	out, err := runOn(ctx, w.binary, w.ownerDSN(), "audit", "--json", "--since", "1h")
+	out, err := program.Run(ctx, w.binary, w.ownerDSN(), "audit", "--json", "--since", "1h")
 	const findings = 4
 	var exit *exec.ExitError
 	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != findings) {
@@ -205,7 +206,7 @@ func (w *world) audit(ctx context.Context, v *verdict) error {
 		}
 		v.judged[isAudit] += said.Txns
 		v.untold[isAudit] += said.Unknown
-		isByClock := len(w.jumps) > 0 && (said.Kind == "over_rate" || said.Kind == "full_passed")
+		isByClock := w.stepped.Load() > 0 && (said.Kind == "over_rate" || said.Kind == "full_passed")
 		switch {
 		case said.Kind == "":
 		case isByClock: // decision 0068: a clock that went back gives findings that are none
@@ -218,20 +219,19 @@ func (w *world) audit(ctx context.Context, v *verdict) error {
 }
 
 // keep copies the evidence of a round to a folder, and prints its path.
-func (w *world) keep(v *verdict) (err error) {
-	folder := w.options.keep
-	if folder == "" {
-		folder, err = os.MkdirTemp("", "faults-")
-	} else {
-		folder = filepath.Join(folder, fmt.Sprintf("%s-%d", w.engine, w.seed))
-		err = os.MkdirAll(folder, 0o700)
+func (w *world) keep(v *verdict) error {
+	if w.options.keep != "" {
+		if err := os.MkdirAll(w.options.keep, 0o700); err != nil {
+			return err
+		}
 	}
+	folder, err := os.MkdirTemp(w.options.keep, fmt.Sprintf("faults-%s-%d-", w.engine, w.seed))
 	if err != nil {
 		return err
 	}
 	w.killEngine()
 	var records strings.Builder
-	for _, p := range sortedKeys(maps.Clone(v.broken)) {
+	for _, p := range sortedKeys(v.broken) {
 		fmt.Fprintf(&records, "%s:\n%s\n", p, strings.Join(v.broken[p], "\n"))
 	}
 	for _, a := range w.attempts {
@@ -244,5 +244,5 @@ func (w *world) keep(v *verdict) (err error) {
 		return err
 	}
 	fmt.Printf("the evidence of seed %d is in %s\n", w.seed, folder)
-	return copyFolder(context.Background(), w.dir, folder)
+	return program.CopyFolder(context.Background(), w.dir, folder)
 }

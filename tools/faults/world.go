@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,6 +16,7 @@ import (
 	_ "github.com/go-sql-driver/mysql" // the callers by SQL, and the DBA
 
 	"velocityd/db/localdb"
+	"velocityd/tools/enginetest/program"
 	"velocityd/tools/enginetest/relay"
 )
 
@@ -75,7 +73,7 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 			return nil, fmt.Errorf("mount a small disk: %w", err)
 		}
 	}
-	if err := copyFolder(ctx, template, data); err != nil {
+	if err := program.CopyFolder(ctx, template, data); err != nil {
 		return nil, err
 	}
 	w.hasClock = is(clockSteps)
@@ -96,15 +94,20 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 		")/velocityd?interpolateParams=true&timeout=3s&parseTime=true"); err != nil {
 		return nil, err
 	}
-	for i := range instances {
-		w.instances = append(w.instances, &instance{world: w, number: i, binary: l.binary})
-		if err := w.instances[i].start(ctx); err != nil {
+	for n := range instances {
+		i, err := newInstance(w, n)
+		if err == nil {
+			err = i.start()
+		}
+		if err != nil {
 			return nil, err
 		}
+		w.instances = append(w.instances, i)
 	}
 	for _, i := range w.instances {
 		if err := i.awaitReady(ctx, time.Minute); err != nil {
-			return nil, fmt.Errorf("%w: %.2000s", err, i.log())
+			said, _ := os.ReadFile(i.log())
+			return nil, fmt.Errorf("%w: %.2000s", err, said)
 		}
 	}
 	return w, nil
@@ -113,7 +116,7 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 // close ends all that the round has started, and removes its files.
 func (w *world) close() {
 	for _, i := range w.instances {
-		i.kill()
+		i.process.Kill()
 	}
 	for _, r := range w.relays {
 		r.Close()
@@ -156,7 +159,7 @@ func (w *world) startEngine(ctx context.Context) error {
 	}
 	w.server, w.socket = server, server.Socket()
 	if w.root == nil {
-		w.root, err = openRoot(w.socket)
+		w.root, err = openRoot(w.socket, "velocityd")
 	}
 	return err
 }
@@ -181,8 +184,8 @@ func startServer(ctx context.Context, engine, dir string, args ...string) (*loca
 	return localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: args})
 }
 
-func openRoot(socket string) (*sql.DB, error) {
-	return sql.Open("mysql", "root@unix("+socket+")/velocityd?parseTime=true&interpolateParams=true")
+func openRoot(socket, database string) (*sql.DB, error) {
+	return sql.Open("mysql", "root@unix("+socket+")/"+database+"?parseTime=true&interpolateParams=true")
 }
 
 // makeTemplate returns a folder with a database that this checkout's program has migrated, with accounts, zones and old
@@ -196,12 +199,20 @@ func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root, err := openRoot(server.Socket())
+	bare, err := openRoot(server.Socket(), "")
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = root.Close() }()
-	dsn := "root@unix(" + server.Socket() + ")/velocityd"
+	defer bare.Close()
+	root, err := openRoot(server.Socket(), "velocityd")
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	velocityd := func(args ...string) error {
+		_, err := program.Run(ctx, l.binary, "root@unix("+server.Socket()+")/velocityd", args...)
+		return err
+	}
 	statements := []string{
 		"CREATE USER velocity@localhost", "CREATE USER auth_server@localhost",
 		"GRANT EXECUTE ON velocityd.* TO auth_server@localhost",
@@ -210,10 +221,10 @@ func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
 		statements = append(statements, z.insert())
 	}
 	err = errors.Join(
-		execOn(ctx, server.Socket(), "CREATE DATABASE velocityd"),
-		l.command(ctx, dsn, "migrate", "up"),
+		execAll(ctx, bare, []string{"CREATE DATABASE velocityd"}),
+		velocityd("migrate", "up"),
 		execAll(ctx, root, append(statements, oldTxns()...)),
-		l.command(ctx, dsn, "migrate", "roles", "--service", "velocity@localhost", "--service-edits-zones", "--yes"),
+		velocityd("migrate", "roles", "--service", "velocity@localhost", "--service-edits-zones", "--yes"),
 		server.Stop(ctx))
 	if err == nil {
 		l.template[engine] = dir
@@ -237,16 +248,6 @@ func oldTxns() []string {
 	return list
 }
 
-func execOn(ctx context.Context, socket, statement string) error {
-	db, err := sql.Open("mysql", "root@unix("+socket+")/")
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	_, err = db.ExecContext(ctx, statement)
-	return err
-}
-
 func execAll(ctx context.Context, db *sql.DB, statements []string) error {
 	for _, s := range statements {
 		if _, err := db.ExecContext(ctx, s); err != nil {
@@ -256,51 +257,4 @@ func execAll(ctx context.Context, db *sql.DB, statements []string) error {
 	return nil
 }
 
-// command runs a command of velocityd on a database.
-func (l *lab) command(ctx context.Context, dsn string, args ...string) error {
-	_, err := runOn(ctx, l.binary, dsn, args...)
-	return err
-}
-
-// runOn runs a command of a program on a database. The error has the end of its complaints, and wraps its exit code.
-func runOn(ctx context.Context, binary, dsn string, args ...string) (stdout []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, args...)
-	cmd.Env = append(environ(), "VELOCITY_DSN="+dsn)
-	var complaints strings.Builder
-	cmd.Stderr = &complaints
-	if stdout, err = cmd.Output(); err != nil {
-		return stdout, fmt.Errorf("velocityd %s: %w: %.300s", args[0], err, complaints.String())
-	}
-	return stdout, nil
-}
-
-// environ is that of this process without variables that steer velocityd or set clocks.
-func environ() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "VELOCITY_") || strings.HasPrefix(v, "LD_PRELOAD=") || strings.HasPrefix(v, "FAKETIME")
-	})
-}
-
 func (w *world) ownerDSN() string { return "root@unix(" + w.socket + ")/velocityd" }
-
-// copyFolder copies modes, too: a server refuses files that others could write to.
-func copyFolder(ctx context.Context, from, to string) error {
-	if out, err := exec.CommandContext(ctx, "cp", "-a", "--sparse=always", from+"/.", to).CombinedOutput(); err != nil {
-		return fmt.Errorf("copy %s: %w: %s", from, err, out)
-	}
-	return nil
-}
-
-// freeAddress was free a moment ago. It is below those that Linux gives to outgoing connections.
-func freeAddress() (address string, err error) {
-	for range 100 {
-		var l net.Listener
-		address = fmt.Sprint("127.0.0.1:", 15_000+rand.IntN(15_000))
-		if l, err = net.Listen("tcp", address); err == nil { //nolint:noctx // it is closed at once
-			return address, l.Close()
-		}
-	}
-	return "", err
-}
