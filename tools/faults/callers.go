@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -75,7 +77,23 @@ const erasable = "erasable"
 func (c *caller) draw() *attempt {
 	r := c.random
 	groups := [][]int{
-		{1}, {1, 2}, {2}, {3}, {4}, {5}, {5, 2, 3}, {6}, {7}, {8}, {8, 7}, {9}, {10}, {10, 5}, {11}, {12}, {edited},
+		{1},
+		{1, 2},
+		{2},
+		{3},
+		{4},
+		{5},
+		{5, 2, 3},
+		{6},
+		{7},
+		{8},
+		{8, 7},
+		{9},
+		{10},
+		{10, 5},
+		{11},
+		{12},
+		{edited},
 		{edited, 1},
 	}
 	a := &attempt{}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -11,8 +13,10 @@ func honest() (*records, map[uint64]row) {
 	rows := map[uint64]row{}
 	pass := func(id uint64, zone int, name string, begin time.Duration) *attempt {
 		b := bucket{zone, "k"}
-		a := &attempt{span: span{begin, begin + time.Millisecond}, door: "http-0", name: name, buckets: []bucket{b},
-			state: acked}
+		a := &attempt{
+			span: span{begin, begin + time.Millisecond}, door: "http-0", name: name, buckets: []bucket{b},
+			state: acked,
+		}
 		a.at = r.wall(begin).Add(time.Millisecond / 2)
 		a.answers = []answer{{bucket: b, txn: id, velocity: -1}}
 		r.attempts = append(r.attempts, a)
@@ -24,8 +28,10 @@ func honest() (*records, map[uint64]row) {
 	}
 	full := pass(6, 1, "n6", time.Second)
 	full.blocked, full.answers[0].wouldBlock, full.answers[0].reason = true, true, "full"
-	rows[6] = row{bucket: full.buckets[0], id: 6, at: full.at, isBlocked: true, wouldBlock: true, reason: "full",
-		name: "n6"}
+	rows[6] = row{
+		bucket: full.buckets[0], id: 6, at: full.at, isBlocked: true, wouldBlock: true, reason: "full",
+		name: "n6",
+	}
 	lockout := pass(7, 7, "n7", time.Second)
 	lockout.blocked, lockout.answers[0].wouldBlock, lockout.answers[0].reason = true, true, "lockout"
 	rows[7] = row{bucket: lockout.buckets[0], id: 7, isBlocked: true, wouldBlock: true, reason: "lockout", name: "n7"}
@@ -34,8 +40,10 @@ func honest() (*records, map[uint64]row) {
 	}
 	under := pass(11, 10, "", time.Second)
 	pass(12, 10, "", time.Second)
-	success := &change{span: span{2 * time.Second, 3 * time.Second}, kind: "success", attempt: under,
-		buckets: under.buckets, state: acked}
+	success := &change{
+		span: span{2 * time.Second, 3 * time.Second}, kind: "success", attempt: under,
+		buckets: under.buckets, state: acked,
+	}
 	r.changes = []*change{success}
 	found := rows[11]
 	found.outcome = "success"
@@ -76,21 +84,28 @@ func TestEachFabricatedViolationIsFound(t *testing.T) {
 	}{
 		"an answered txn is gone": {isRecorded, func(_ *records, rows map[uint64]row) { delete(rows, 3) }},
 		"a pass is recorded blocked": {
-			isRecorded, func(_ *records, rows map[uint64]row) { edit(rows, 3, func(r *row) { r.isBlocked = true }) }},
+			isRecorded, func(_ *records, rows map[uint64]row) { edit(rows, 3, func(r *row) { r.isBlocked = true }) },
+		},
 		"another key": {
-			isRecorded, func(_ *records, rows map[uint64]row) { edit(rows, 3, func(r *row) { r.key = "x" }) }},
+			isRecorded, func(_ *records, rows map[uint64]row) { edit(rows, 3, func(r *row) { r.key = "x" }) },
+		},
 		"another zone": {
-			isRecorded, func(_ *records, rows map[uint64]row) { edit(rows, 3, func(r *row) { r.zone = 2 }) }},
+			isRecorded, func(_ *records, rows map[uint64]row) { edit(rows, 3, func(r *row) { r.zone = 2 }) },
+		},
 		"another reason": {
-			isRecorded, func(_ *records, rows map[uint64]row) { edit(rows, 6, func(r *row) { r.reason = "denied" }) }},
+			isRecorded, func(_ *records, rows map[uint64]row) { edit(rows, 6, func(r *row) { r.reason = "denied" }) },
+		},
 		"another attempt": {
-			isRecorded, func(_ *records, rows map[uint64]row) { edit(rows, 3, func(r *row) { r.name = "x" }) }},
+			isRecorded, func(_ *records, rows map[uint64]row) { edit(rows, 3, func(r *row) { r.name = "x" }) },
+		},
 		"a refused one is there": {
-			isRefused, func(_ *records, rows map[uint64]row) { rows[90] = row{id: 90, name: "gone"} }},
+			isRefused, func(_ *records, rows map[uint64]row) { rows[90] = row{id: 90, name: "gone"} },
+		},
 		"an attempt is there twice": {isOnce, func(_ *records, rows map[uint64]row) { rows[90] = row{id: 90, name: "n1"} }},
 		"one id is given twice":     {isOnce, func(r *records, _ map[uint64]row) { r.attempts[1].answers[0].txn = 1 }},
 		"a retry is told otherwise": {
-			isOnce, func(r *records, _ map[uint64]row) { r.attempts[0].again = []answer{{txn: 2}} }},
+			isOnce, func(r *records, _ map[uint64]row) { r.attempts[0].again = []answer{{txn: 2}} },
+		},
 		"one pass above the rate":  {isRate, func(r *records, _ map[uint64]row) { again(r, 0, 2*time.Second) }},
 		"full with one place free": {isRoom, func(r *records, _ map[uint64]row) { r.attempts[0].state = refused }},
 		"locked without a lockout": {isRoom, func(r *records, _ map[uint64]row) {
@@ -98,14 +113,18 @@ func TestEachFabricatedViolationIsFound(t *testing.T) {
 			a.answers[0].reason = "locked"
 		}},
 		"no bucket blocks": {
-			isRoom, func(r *records, _ map[uint64]row) { r.attempts[5].answers[0].wouldBlock = false }},
+			isRoom, func(r *records, _ map[uint64]row) { r.attempts[5].answers[0].wouldBlock = false },
+		},
 		"a full one passes": {
-			isRoom, func(r *records, _ map[uint64]row) { r.attempts[0].answers[0].wouldBlock = true }},
+			isRoom, func(r *records, _ map[uint64]row) { r.attempts[0].answers[0].wouldBlock = true },
+		},
 		"a pass during a lockout": {isLockout, func(r *records, _ map[uint64]row) { again(r, 7, 2*time.Second) }},
 		"one more under way": {
-			isLockout, func(r *records, _ map[uint64]row) { again(r, len(r.attempts)-2, 1500*time.Millisecond) }},
+			isLockout, func(r *records, _ map[uint64]row) { again(r, len(r.attempts)-2, 1500*time.Millisecond) },
+		},
 		"an outcome is lost": {
-			isOutcome, func(_ *records, rows map[uint64]row) { edit(rows, 11, func(r *row) { r.outcome = "" }) }},
+			isOutcome, func(_ *records, rows map[uint64]row) { edit(rows, 11, func(r *row) { r.outcome = "" }) },
+		},
 		"a refused outcome is there": {isOutcome, func(r *records, _ map[uint64]row) {
 			r.changes[0].state = refused
 		}},
@@ -131,9 +150,11 @@ func TestHistoriesWithAWrongAnswerHaveNoOrder(t *testing.T) {
 	}{
 		"honest": {func(*records, *history) {}, 0},
 		"a pass above": {
-			func(_ *records, h *history) { h.attempts[3].blocked, h.attempts[3].answers[0].reason = false, "" }, 1},
+			func(_ *records, h *history) { h.attempts[3].blocked, h.attempts[3].answers[0].reason = false, "" }, 1,
+		},
 		"a false refusal": {
-			func(_ *records, h *history) { h.attempts[2].blocked, h.attempts[2].answers[0].reason = true, "full" }, 1},
+			func(_ *records, h *history) { h.attempts[2].blocked, h.attempts[2].answers[0].reason = true, "full" }, 1,
+		},
 		"another reason":      {func(_ *records, h *history) { h.attempts[3].answers[0].reason = "locked" }, 1},
 		"a false velocity":    {func(_ *records, h *history) { h.attempts[1].answers[0].velocity = 3 }, 1},
 		"before its call":     {func(_ *records, h *history) { h.attempts[1].at = h.attempts[0].at.Add(-time.Second) }, 2},
@@ -154,7 +175,8 @@ func TestHistoriesWithAWrongAnswerHaveNoOrder(t *testing.T) {
 			}
 			h.attempts[3].blocked, h.attempts[3].answers[0].reason = true, "full"
 			h.changes = []*change{
-				{span: span{32 * time.Millisecond, 33 * time.Millisecond}, kind: "release", buckets: h.buckets, state: acked}}
+				{span: span{32 * time.Millisecond, 33 * time.Millisecond}, kind: "release", buckets: h.buckets, state: acked},
+			}
 			c.do(r, h)
 			v := newVerdict()
 			w := &world{records: r, histories: []*history{h}}

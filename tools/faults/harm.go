@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -153,7 +155,8 @@ func (w *world) setClock(ahead time.Duration) error {
 	return os.Rename(temp, w.clockFile())
 }
 
-// stepClock sets the engine's clock some times, and right in the end. From then on limits are judged by nothing but the engine's time.
+// stepClock sets the engine's clock some times, and right in the end. Limits are judged until then: afterwards the
+// callers' clocks tell nothing of windows.
 func stepClock(ctx context.Context, w *world, r *rand.Rand) error {
 	w.stepped.Store(int64(w.now()))
 	for range 2 + r.IntN(2) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -99,8 +101,10 @@ func (h *history) end() time.Time {
 func (c *caller) act(ctx context.Context, buckets []bucket, passed *[]*attempt, name string) (*attempt, *change) {
 	chance := c.random.IntN(100)
 	if chance < 25 && len(*passed) > 0 {
-		ch := &change{kind: []string{"success", "failure"}[c.random.IntN(2)], attempt: (*passed)[0],
-			buckets: (*passed)[0].buckets}
+		ch := &change{
+			kind: []string{"success", "failure"}[c.random.IntN(2)], attempt: (*passed)[0],
+			buckets: (*passed)[0].buckets,
+		}
 		*passed = (*passed)[1:]
 		c.change(ctx, ch, c.doors[0])
 		return nil, ch

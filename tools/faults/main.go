@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command faults proves the promises of velocityd under faults: two instances of the real program on a real engine,
 // callers over HTTP, gRPC and SQL, and in each round a few faults that the seed draws. Two witnesses judge: the records
 // of the callers, which this program keeps, and the rows, by `velocityd audit`. It must not share code with the

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -40,7 +42,7 @@ func promises() []string {
 type verdict struct {
 	rounds                    map[string]int // by engine
 	answers, refused, unknown int
-	silence, recovery         time.Duration       // the longest time without an answer, and until both instances decided again
+	silence, recovery         time.Duration       // without an answer, and until both instances decided again: at most
 	judged, untold            map[string]int      // by promise: cases, and cases that could not be judged
 	broken                    map[string][]string // by promise
 }
@@ -92,7 +94,7 @@ func (v *verdict) print(w io.Writer, took time.Duration) {
 	}
 	fmt.Fprintf(
 		w,
-		"\nrounds: %s in %.0f s; %d answers, %d refused, %d undecided; longest silence %.1f s; ready again after at most %.1f s\n",
+		"\nrounds: %s in %.0f s; %d answers, %d refused, %d undecided; longest silence %.1f s; ready again after %.1f s\n",
 		strings.Join(rounds, ", "), took.Seconds(), v.answers, v.refused, v.unknown, v.silence.Seconds(),
 		v.recovery.Seconds())
 	for _, p := range promises() {

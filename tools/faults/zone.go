@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -77,9 +79,10 @@ func zonesByID() map[int]zone {
 func (z zone) insert() string {
 	s := func(d time.Duration) int { return int(d / time.Second) }
 	return fmt.Sprintf("INSERT INTO zone_master (id, rate, `window`, period, reserve_ttl, counts, reset_on_success, mode, "+
-		"concurrent, repeat_secret, lockout, lockout_max, lockout_decay, record_blocked, key_kind, on_failure) VALUES (%d, %d, %d, "+
-		"IF('%[4]s' = '', 'none', '%[4]s'), NULLIF(%d, 0), IF(%t, 'failures', 'attempts'), %t, IF(%t, 'shadow', 'enforce'), %d, "+
-		"IF(%t, 'free', 'count'), %d, GREATEST(%d, 1), GREATEST(%d, 1), %d, IF(%t, 'ip', 'opaque'), IF('%[16]s' = '', 'error', '%[16]s'))",
+		"concurrent, repeat_secret, lockout, lockout_max, lockout_decay, record_blocked, key_kind, on_failure) VALUES ("+
+		"%d, %d, %d, IF('%[4]s' = '', 'none', '%[4]s'), NULLIF(%d, 0), IF(%t, 'failures', 'attempts'), %t, "+
+		"IF(%t, 'shadow', 'enforce'), %d, IF(%t, 'free', 'count'), %d, GREATEST(%d, 1), GREATEST(%d, 1), %d, "+
+		"IF(%t, 'ip', 'opaque'), IF('%[16]s' = '', 'error', '%[16]s'))",
 		z.id, z.rate, s(z.window), z.period, s(z.ttl), z.failures, z.resets, z.isShadow, z.concurrent, z.isFree, s(z.lockout),
 		s(z.lockoutMax), s(z.decay), z.blocked, z.ofIP, z.onFailure)
 }

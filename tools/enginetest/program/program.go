@@ -37,8 +37,8 @@ func Environ() []string {
 	})
 }
 
-// Run runs a command on a database, for at most two minutes. The error has the begin of its complaints, and wraps its exit
-// code.
+// Run runs a command on a database, for at most two minutes. The error has the begin of its complaints, and wraps its
+// exit code.
 func Run(ctx context.Context, binary, dsn string, args ...string) (stdout []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -77,7 +77,7 @@ func Start(binary, dsn, log string, args ...string) (*Process, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
-	p := &Process{exec.Command(binary, args...), make(chan struct{})} //nolint:noctx // it lives until a signal
+	p := &Process{exec.Command(binary, args...), make(chan struct{})}
 	p.cmd.Env = append(Environ(), "VELOCITY_DSN="+dsn)
 	p.cmd.Stdout, p.cmd.Stderr = file, file
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
