@@ -162,3 +162,9 @@ type Overrides struct {
 type Zones struct {
 	Zones []service.Zone `json:"zones"`
 }
+
+// Health is the answer of a service that is alive, or ready.
+type Health struct {
+	Status string          `json:"status"` // ok
+	Since  service.Instant `json:"since,omitzero"`
+}

@@ -124,6 +124,8 @@ type Problem struct { //nolint:errname // RFC 9457 calls it so
 	// Pointer is the JSON Pointer of the value in the request body that is wrong, or
 	// empty.
 	Pointer string `json:"pointer,omitzero"`
+	// Since is since when the service is not ready, and otherwise zero.
+	Since service.Instant `json:"since,omitzero"`
 }
 
 // NewProblem returns the problem of a kind, with the kind's fixed text.

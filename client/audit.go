@@ -30,6 +30,9 @@ func (c *Client) AuditEntries(ctx context.Context, q audit.Query) (audit.Page, e
 	for _, action := range q.Actions {
 		values.Add("action", action)
 	}
+	for _, key := range q.Keys {
+		values.Add("key", key)
+	}
 	if q.By != "" {
 		values.Set("by", q.By)
 	}

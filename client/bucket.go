@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"velocityd/api"
@@ -19,6 +21,28 @@ func (c *Client) Peek(ctx context.Context, bucket service.Bucket) (service.Peek,
 	return c.bucket(ctx, bucket, "", request{
 		action: fmt.Sprintf("look at a bucket of zone %d", bucket.ZoneID), method: http.MethodGet,
 	})
+}
+
+// peeksAtOnce bounds the zones in which PeekIn looks at the same time.
+const peeksAtOnce = 8
+
+// PeekIn looks at a key in many zones, in a few of them at once, and returns a view or an error for each. When ctx
+// ends, those that are left get its error.
+func (c *Client) PeekIn(ctx context.Context, zones []service.Zone, key string) ([]service.Peek, []error) {
+	peeks, errs := make([]service.Peek, len(zones)), make([]error, len(zones))
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range peeksAtOnce {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(zones)); i = next.Add(1) - 1 {
+				if errs[i] = ctx.Err(); errs[i] == nil {
+					peeks[i], errs[i] = c.Peek(ctx, service.Bucket{ZoneID: zones[i].ID, Key: key})
+				}
+			}
+		})
+	}
+	group.Wait()
+	return peeks, errs
 }
 
 // Release empties a bucket and ends its lockout. principal is the caller's name, or

@@ -15,6 +15,7 @@ import (
 	"velocityd/client"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/memory"
 	"velocityd/service/zonereport"
 	"velocityd/tools/servicetest"
@@ -297,4 +298,16 @@ func sameJSON(a, b any) bool {
 	one, err := json.Marshal(a)
 	other, otherErr := json.Marshal(b)
 	return err == nil && otherErr == nil && bytes.Equal(one, other)
+}
+
+func TestClientKeepsTheContractOfTheAudit(t *testing.T) {
+	t.Parallel()
+	servicetest.ExerciseAudit(t, func(t *testing.T) servicetest.AuditSubject {
+		m := memory.New()
+		c := connect(t, serve(t, newHandler(m)))
+		return struct {
+			servicetest.Subject
+			audit.Reader
+		}{servicetest.Through(servicetest.InMemory(m), c), c}
+	})
 }

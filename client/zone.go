@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"velocityd/api"
 	"velocityd/service"
@@ -53,3 +55,38 @@ func (c *Client) zone(ctx context.Context, id int64, r request) (service.Zone, e
 }
 
 func zonePath(id int64) string { return fmt.Sprintf("/v1/zones/%d", id) }
+
+// betweenNumberAndName stands between the number of a zone and its description where both are one text.
+const betweenNumberAndName = " · "
+
+// NumberAndName returns the number of a zone and its description, as it was typed.
+func NumberAndName(zone service.Zone) string {
+	if zone.Description == "" {
+		return strconv.FormatInt(zone.ID, 10)
+	}
+	return strconv.FormatInt(zone.ID, 10) + betweenNumberAndName + zone.Description
+}
+
+// ZonesNamed returns the zones that a text may mean: the one of that number, which its description may follow; or the
+// only one with that description; or all with the text in theirs, in capital letters or small ones.
+func ZonesNamed(zones []service.Zone, text string) (found []service.Zone) {
+	text = strings.ToLower(strings.TrimSpace(text))
+	number, _, _ := strings.Cut(text, betweenNumberAndName)
+	var whole []service.Zone
+	for _, zone := range zones {
+		name := strings.ToLower(zone.Description)
+		if strconv.FormatInt(zone.ID, 10) == number {
+			return []service.Zone{zone}
+		}
+		if name == text {
+			whole = append(whole, zone)
+		}
+		if strings.Contains(name, text) {
+			found = append(found, zone)
+		}
+	}
+	if len(whole) == 1 {
+		return whole
+	}
+	return found
+}

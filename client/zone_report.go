@@ -13,8 +13,8 @@ import (
 
 var _ zonereport.Store = (*Client)(nil)
 
-// ZoneReport implements zonereport.Store. Of the zone it uses the ID alone. A service makes one report at a
-// time: others wait, and get a service.ErrBusy after 25 seconds.
+// ZoneReport implements zonereport.Store. Of the zone it uses the ID alone. A service makes two reports at a
+// time, one for each caller: others wait, and get a service.ErrBusy after 25 seconds.
 func (c *Client) ZoneReport(
 	ctx context.Context, zone service.Zone, query zonereport.Query,
 ) (zonereport.Report, error) {

@@ -1,27 +1,23 @@
 package console
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
 	"velocityd/console/chart"
-	"velocityd/console/format"
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/zonereport"
 )
 
 const (
-	// attacksTimeout is the deadline of all reports of a page, above that of one report over HTTP.
+	// attacksTimeout is the deadline of the report of a page, above that of one over HTTP.
 	attacksTimeout = 28 * time.Second
-	// attackKeys is how many keys each list of the page has at most.
-	attackKeys = 15
-	// shownKeys is how many of them are shown where the list is one of two beside each other.
+	// shownKeys is how many keys each of the lists below the attacks shows.
 	shownKeys = 10
 	// fewRows is how many attempts a report looks at unless the reader wants more, and manyRows if so. The first is an
 	// answer at once.
@@ -35,19 +31,20 @@ type attacks struct {
 	Users, Addresses *service.Zone
 	Within           string // as lengths names it
 	Rows             int
-	ByUser, ByAddr   *zonereport.Report
-	Networks         []network
-	Heat             []chart.Heat
-	Fault            string // why there is no report
+	MayDeny          bool
+	*zonereport.Report
+	Reading *chart.Reading
+	Heat    []chart.Heat
+	Fault   string // why there is no report
 }
 
-// attacks shows attackers and their targets, by the reports of a zone of users and a zone of addresses.
+// attacks shows attackers and their targets, by the report of a zone of users and a zone of addresses.
 func (v *visit) attacks() error {
 	zones, err := v.api.Zones(v.r.Context())
 	if err != nil {
 		return err
 	}
-	content := attacks{Zones: zones}
+	content := attacks{Zones: zones, MayDeny: v.may(access.ScopeOverrides)}
 	if err := content.choose(v.r.URL.Query()); err != nil {
 		return err
 	}
@@ -121,35 +118,25 @@ func (a *attacks) Chosen() (zones []service.Zone) {
 	return zones
 }
 
-// reportAttacks asks for the reports, one after the other: the service makes one at a time. The first looks at the txns
-// of both zones, so the second one has no more to look at in the time to which the first came.
+// reportAttacks asks for the report about the first zone that is chosen, and the other one.
 func (v *visit) reportAttacks(ctx context.Context, a *attacks) error {
+	chosen := a.Chosen()
+	if len(chosen) == 0 {
+		return nil
+	}
 	until := v.Now().UTC()
 	query := zonereport.Query{
 		Since: service.At(until.Add(-lengths()[a.Within])), Until: service.At(until),
-		Keys: attackKeys, MostRows: a.Rows,
+		Keys: zonereport.MaxKeys, MostRows: a.Rows,
 	}
-	if a.Users != nil && a.Addresses != nil && a.Users.ID != a.Addresses.ID {
+	if len(chosen) == 2 && a.Users.ID != a.Addresses.ID {
 		query.UsersZone, query.AddressesZone = a.Users.ID, a.Addresses.ID
 	}
-	if a.Users != nil {
-		report, err := v.api.ZoneReport(ctx, *a.Users, query)
-		if err != nil {
-			return err
-		}
-		a.ByUser = &report
-		query.Since, query.MostRows = report.From, zonereport.MaxRows
+	report, err := v.api.ZoneReport(ctx, chosen[0], query)
+	if err == nil {
+		a.Report, a.Reading = &report, chart.NewReading(report)
 	}
-	if a.Addresses == nil {
-		return nil
-	}
-	query.UsersZone, query.AddressesZone, query.Keys = 0, 0, zonereport.MaxKeys
-	report, err := v.api.ZoneReport(ctx, *a.Addresses, query)
-	if err != nil {
-		return err
-	}
-	a.ByAddr, a.Networks = &report, networksOf(report)
-	return nil
+	return err
 }
 
 // heat makes the heat map of a zone from its hourly totals.
@@ -164,56 +151,11 @@ func (v *visit) heat(ctx context.Context, zone service.Zone) (chart.Heat, error)
 	return chart.NewHeat(zone, totals), nil
 }
 
-// IsPair reports whether there are two zones, so that sprays can be seen.
-func (a *attacks) IsPair() bool { return a.ByUser != nil && a.ByUser.UsersZone != 0 }
-
-// First is the report that the page's first sentence is about.
-func (a *attacks) First() *zonereport.Report { return cmp.Or(a.ByUser, a.ByAddr) }
-
-// Sentence says in words how bad it is. Lists end at attackKeys, and the sentence says so. Of a list that is empty it
-// speaks only if all that is kept of the time was looked at.
-func (a *attacks) Sentence() string {
-	r := a.First()
-	sentence := fmt.Sprintf("%s attempts of zone %d found no room, of %s.", format.Num(r.Total.WouldBlock), r.ZoneID,
-		format.Num(r.Total.Attempts))
-	if a.IsPair() {
-		sentence = a.amount(len(r.Sprays), "address tried many users", "addresses tried many users") +
-			a.amount(len(r.Targets), "user was tried from many addresses", "users were tried from many addresses") + sentence
-	}
-	if r.IsPart() {
-		return "Since " + r.From.Format(time.DateTime) + " UTC: " + sentence
-	}
-	return sentence
-}
-
-// Which names the zones whose attempts the page is about.
-func (a *attacks) Which() string {
-	if a.IsPair() {
-		return fmt.Sprintf("zones %d and %d", a.Users.ID, a.Addresses.ID)
-	}
-	return fmt.Sprintf("zone %d", a.First().ZoneID)
-}
+// IsPair reports whether there are two zones, so that users and addresses are seen together.
+func (a *attacks) IsPair() bool { return a.Report != nil && a.UsersZone != 0 }
 
 // Most is how many attempts the page looks at on demand.
 func (a *attacks) Most() int { return manyRows }
-
-// Until is the first instant behind the time of the page, as an address has it.
-func (a *attacks) Until() string { return addressTime(a.First().Until.Time) }
-
-// amount says how many there are of something, of which at most attackKeys are listed.
-func (a *attacks) amount(n int, one, many string) string {
-	switch {
-	case n == 0 && a.First().IsCut:
-		return ""
-	case n == 0:
-		return "No " + one + ". "
-	case n == 1:
-		return "One " + one + ". "
-	case n == attackKeys:
-		return fmt.Sprintf("%d or more %s. ", n, many)
-	}
-	return fmt.Sprintf("%d %s. ", n, many)
-}
 
 // ID returns the id of a zone that is chosen, or "".
 func (a *attacks) ID(zone *service.Zone) string {
@@ -230,48 +172,52 @@ func (a *attacks) Path(rows int) string {
 	})
 }
 
-// attackers are keys of one zone that a report names.
-type attackers struct {
+// PartPath returns the path of the attempts of the report's zone in a part of the time, with one more filter.
+func (a *attacks) PartPath(part zonereport.Part, filter, value string) string {
+	return withQuery("history", url.Values{
+		"zone": {strconv.FormatInt(a.ZoneID, 10)}, "since": {addressTime(part.Since.Time)},
+		"until": {addressTime(part.Until.Time)}, filter: {value},
+	})
+}
+
+// keyList is the keys of a zone that were stopped, and those near its limit.
+type keyList struct {
 	*attacks
-	ZoneID, OtherID int64 // OtherID is the zone of the keys that Bursts try, or are tried from
-	Report          *zonereport.Report
-	Bursts          []zonereport.Burst
+	Zone     service.Zone
+	Stopped  []zonereport.KeyTotals
+	Near     []zonereport.NearKey
+	Networks []zonereport.Network
 }
 
-// Sprays are the addresses that try many users.
-func (a *attacks) Sprays() attackers {
-	return attackers{a, a.Addresses.ID, a.Users.ID, a.ByUser, a.ByUser.Sprays}
+// Lists returns the keys of each zone that is chosen.
+func (a *attacks) Lists() (lists []keyList) {
+	for _, zone := range a.Chosen() {
+		stopped, near := a.Stopped, a.Near
+		if a.Other != nil && a.Other.ZoneID == zone.ID {
+			stopped, near = a.Other.Stopped, a.Other.Near
+		}
+		list := keyList{
+			attacks: a, Zone: zone, Stopped: stopped[:min(len(stopped), shownKeys)],
+			Near: near[:min(len(near), shownKeys)],
+		}
+		if isOfAddresses(zone) {
+			list.Networks = a.Networks(stopped)
+		}
+		lists = append(lists, list)
+	}
+	return lists
 }
 
-// Targets are the users that are tried from many addresses.
-func (a *attacks) Targets() attackers {
-	return attackers{a, a.Users.ID, a.Addresses.ID, a.ByUser, a.ByUser.Targets}
-}
-
-// OfUsers are the users that were stopped, and those near the limit.
-func (a *attacks) OfUsers() attackers {
-	return attackers{attacks: a, ZoneID: a.Users.ID, Report: a.ByUser}
-}
-
-// OfAddresses are the same of addresses.
-func (a *attacks) OfAddresses() attackers {
-	return attackers{attacks: a, ZoneID: a.Addresses.ID, Report: a.ByAddr}
+// Of returns the list with these stopped keys alone.
+func (l keyList) Of(stopped []zonereport.KeyTotals) keyList {
+	l.Stopped = stopped
+	return l
 }
 
 // Origin returns that of a key, or nil.
-func (a attackers) Origin(key string) *service.Origin {
-	if origin, ok := a.Report.Origins[key]; ok {
+func (a *attacks) Origin(key string) *service.Origin {
+	if origin, ok := a.Origins[key]; ok {
 		return &origin
 	}
 	return nil
-}
-
-// Shown are the keys that were stopped most.
-func (a attackers) Shown() []zonereport.KeyTotals {
-	return a.Report.Stopped[:min(len(a.Report.Stopped), shownKeys)]
-}
-
-// ShownNear are the keys that came nearest to the limit.
-func (a attackers) ShownNear() []zonereport.NearKey {
-	return a.Report.Near[:min(len(a.Report.Near), shownKeys)]
 }

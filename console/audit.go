@@ -1,13 +1,15 @@
 package console
 
 import (
-	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
+	"velocityd/console/format"
 	"velocityd/console/settings"
+	"velocityd/service"
 	"velocityd/service/audit"
 )
 
@@ -19,17 +21,19 @@ type auditList struct {
 	Rows []auditRow
 	// The filters as they were asked for.
 	Zone, Subject, Action, By, Within string
+	Key                               *service.Bucket // of the filter by key, whose address has it sealed; or nil
+	SealedKey                         string
 	Subjects, Actions                 []string
 	// Older is the address of the next page; "" if there is none.
 	Older template.URL
+	// LookedTo is how far back the page looked without finding enough entries, or zero.
+	LookedTo service.Instant
 }
 
 // auditRow is one change or release.
 type auditRow struct {
 	audit.Entry
-	Summary string // of the change, in words
 	Changes []settings.Difference
-	Key     string // of a bucket; "" if it is about none
 }
 
 // audit shows the entries of the audit, the newest first.
@@ -37,13 +41,21 @@ func (v *visit) audit() error {
 	asked := v.r.URL.Query()
 	list := auditList{
 		Zone: asked.Get("zone"), Subject: asked.Get("subject"), Action: asked.Get("action"), By: asked.Get("by"),
-		Within: asked.Get("within"), Subjects: audit.Subjects(), Actions: audit.Actions(),
+		Within: asked.Get("within"), Subjects: audit.Subjects(), Actions: audit.Actions(), SealedKey: asked.Get("key"),
 	}
 	query, err := list.query(asked, v.Now())
 	if err != nil {
 		return err
 	}
-	page, err := v.api.AuditEntries(v.r.Context(), query)
+	if list.SealedKey != "" {
+		bucket, ok := v.openKey(list.SealedKey)
+		if !ok {
+			return badFilter("key")
+		}
+		list.Key, query.Zones, query.Keys = &bucket, []int64{bucket.ZoneID}, []string{bucket.Key}
+	}
+	until := v.Now().Add(visitTimeout / 2)
+	page, err := audit.Collect(v.r.Context(), v.api, query, func() bool { return v.Now().Before(until) })
 	if err != nil {
 		return err
 	}
@@ -54,6 +66,9 @@ func (v *visit) audit() error {
 		asked.Set("before", strconv.FormatUint(page.Next, 10))
 		asked.Del("done")
 		list.Older = template.URL("?" + asked.Encode()) //nolint:gosec // it is encoded
+		if len(page.Entries) < auditPerPage {
+			list.LookedTo = page.ScannedUntil
+		}
 	}
 	return v.show("audit", "Audit", "Audit", list)
 }
@@ -86,28 +101,9 @@ func (l auditList) query(asked url.Values, now time.Time) (audit.Query, error) {
 }
 
 func auditRowOf(e audit.Entry) auditRow {
-	row := auditRow{Entry: e, Summary: actionInWords(e), Changes: settings.ChangesOf(e)}
-	for _, m := range settings.MembersOf(e.After) {
-		if e.Subject == "bucket" && m.Name == "bucket_key" {
-			row.Key = m.Text
-		}
-	}
+	row := auditRow{e, settings.ChangesOf(e)}
+	row.Changes = slices.DeleteFunc(row.Changes, func(d settings.Difference) bool {
+		return d.Name == "bucket_key" || d.Name == "reason" && d.New == format.Visible(row.Reason)
+	})
 	return row
-}
-
-// actionInWords returns the action of an entry in words.
-func actionInWords(e audit.Entry) string {
-	done := map[string]string{
-		"insert": "made", "update": "changed", "delete": "deleted", "release": "released", "export": "exported",
-		"erase": "erased",
-	}[e.Action]
-	switch e.Subject {
-	case "bucket":
-		return done + " a key"
-	case "history":
-		return done + " the history"
-	case "override":
-		return fmt.Sprintf("%s override %d", done, e.OverrideID)
-	}
-	return done + " a " + e.Subject
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,10 @@ func (p *place) AuditEntries(ctx context.Context, q audit.Query) (audit.Page, er
 			behind = append(behind, e)
 		}
 	}
-	return audit.NewPage(q, behind, len(behind)+1), nil
+	if p.onAudit != nil {
+		p.onAudit()
+	}
+	return audit.NewPage(q, behind[:min(len(behind), audit.MaxScan)], audit.MaxScan), nil
 }
 
 // state is a row of a zone as the audit has it.
@@ -61,7 +65,7 @@ func audited(t *testing.T) *place {
 		},
 		{
 			ID: 6, At: service.At(at), Principal: "carol", Subject: "bucket", Action: "release", ZoneID: 1,
-			After: json.RawMessage(`{"bucket_key":"bob"}`),
+			Reason: "called us", After: json.RawMessage(`{"bucket_key":"bob","reason":"called us"}`),
 		},
 		{ID: 5, At: service.At(at), Principal: "carol", Subject: "zone", Action: "insert", ZoneID: 1, After: state(5)},
 	}
@@ -72,16 +76,103 @@ func TestTheAuditTellsAuthorChangeAndReason(t *testing.T) {
 	t.Parallel()
 	b := audited(t).browser(t)
 	page := b.gets(t, "audit", http.StatusOK, "carol", "ticket 4711", "changed a zone", "deleted override 3",
-		"released a key", "&lt;img", "root@localhost", `<bdi class="key">9</bdi>`)
+		"released a key", "&lt;img", "root@localhost", `<bdi class="key">9</bdi>`, "called us")
+	_, release, _ := strings.Cut(page, "released a key")
+	release, _, _ = strings.Cut(release, "</tr>")
+	contains(t, release, ">bob</bdi></a>", `data-label="reason"><bdi class="key">called us</bdi>`)
+	lacks(t, release, "bucket_key", "<details", "values")
+	_, change, _ := strings.Cut(page, "changed a zone")
+	change, _, _ = strings.Cut(change, "</tr>")
+	contains(t, change, "<del>", "<ins>") // a small difference is in the row itself
+	lacks(t, change, "<details")
 	lacks(t, page, "<img", "keys/bob")
 	page = b.gets(t, "audit?by=carol&subject=bucket&action=release&zone=1", http.StatusOK, "released a key")
 	lacks(t, page, "changed a zone")
-	b.gets(t, "audit?within=1", http.StatusOK, "Nothing was done")
+	b.gets(t, "audit?within=1", http.StatusOK, "Nothing of this was done")
 	for _, wrong := range []string{"subject=house", "zone=x", "within=9223372036854775807"} {
 		if status, page := b.get(t, "audit?"+wrong); status != http.StatusBadRequest || strings.Contains(page, "carol") {
 			t.Errorf("an audit with %s is answered with %d", wrong, status)
 		}
 	}
+}
+
+// manyEntries are n changes of zone 1 a second apart, of which the oldest are releases of alice.
+func manyEntries(n, releases int) (list []audit.Entry) {
+	end := time.Date(2020, 11, 27, 10, 0, 0, 0, time.UTC)
+	for i := range n {
+		e := audit.Entry{
+			ID: uint64(n - i), At: service.At(end.Add(-time.Duration(i) * time.Second)), Principal: "carol", Subject: "zone",
+			Action: "update", ZoneID: 1, Before: state(1), After: state(2),
+		}
+		if i >= n-releases {
+			e.Subject, e.Action, e.Before, e.After = "bucket", "release", nil, json.RawMessage(`{"bucket_key":"alice"}`)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// older returns the path to which the end of a page of the audit leads.
+func older(t *testing.T, page string) string {
+	t.Helper()
+	found := regexp.MustCompile(`href="(\?[^"]*before=[^"]*)"`).FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("the page leads no further: %s", words(page))
+	}
+	return "audit" + strings.ReplaceAll(found[1], "&amp;", "&")
+}
+
+func TestTheAuditSearchesOnUntilAPageIsFull(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 50, Window: time.Minute})
+	p.audit = manyEntries(4100, 60)
+	b := p.browser(t)
+	page := b.gets(t, "audit?action=release", http.StatusOK, ">Older</a>")
+	if n := strings.Count(page, "released a key"); n != 50 {
+		t.Errorf("a page has %d entries, want 50", n)
+	}
+	lacks(t, page, "Looked back")
+	page = b.gets(t, older(t, page), http.StatusOK)
+	if n := strings.Count(page, "released a key"); n != 10 {
+		t.Errorf("the last page has %d entries, want 10", n)
+	}
+	b.gets(t, "audit?action=export", http.StatusOK, "Nothing of this was done.</strong>", "All of that time was looked at.")
+}
+
+func TestTheAuditSaysHowFarItLooked(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.audit = manyEntries(4100, 60)
+	p.onAudit = func() { p.pass(3 * time.Second) }
+	b := p.browser(t)
+	page := b.gets(t, "audit?action=release", http.StatusOK, "Nothing of this was done since", "Looked back to",
+		"2020-11-27 09:26:41", ">Look further</a>") // 2,000 entries
+	b.gets(t, older(t, page), http.StatusOK, "Nothing of this was done since", "2020-11-27 08:53:21")
+}
+
+func TestTheAuditIsFilteredByASealedKey(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.guardLogins(t)
+	for _, key := range []string{"alice", "bob"} {
+		p.attempt(t, "", user(key))
+		if err := p.Release(t.Context(), user(key), "ann", "ticket "+key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := p.browser(t)
+	_, page := b.search(t, "Alice")
+	lacks(t, page, "ticket bob")
+	found := regexp.MustCompile(`href="/console/(audit\?key=[^"]*)"`).FindStringSubmatch(page)
+	if found == nil {
+		t.Fatalf("the page of a key leads to no audit: %s", page)
+	}
+	path := found[1]
+	page = b.gets(t, path, http.StatusOK, "ticket alice", "Key in zone 1", `aria-label="Show all keys"`, `name="key"`)
+	lacks(t, page, "ticket bob")
+	lacks(t, path, "alice")
+	b.gets(t, "audit?key=x", http.StatusBadRequest)
 }
 
 func TestZoneIsPutBackAsBeforeChange(t *testing.T) {
@@ -97,8 +188,8 @@ func TestZoneIsPutBackAsBeforeChange(t *testing.T) {
 	for field, wrong := range map[string]string{"revision": "2", "typed": "11", "reason": ""} {
 		tried := url.Values{"revision": {"1"}, "typed": {"1"}, "reason": {"it was better"}}
 		tried.Set(field, wrong)
-		status := map[string]int{"revision": http.StatusConflict}[field]
-		b.posts(t, "zones/1/versions/7", tried, cmp.Or(status, http.StatusBadRequest), "The zone was not put back")
+		status := map[string]int{"revision": http.StatusPreconditionFailed}[field]
+		b.posts(t, "zones/1/versions/7", tried, cmp.Or(status, http.StatusBadRequest), "autofocus")
 	}
 	b.posts(t, "zones/1/versions/7", form, http.StatusOK, "The zone is as it was")
 	zone, err := p.Zone(t.Context(), 1)

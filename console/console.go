@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"velocityd/handlers/admission"
@@ -44,10 +43,13 @@ type console struct {
 	Options
 	sessions sealer
 	keys     sealer
+	asked    sealer // addresses of pages
 	pages    pages
 	files    files
 	origins  *http.CrossOriginProtection
 	spelling spelling
+	// playbooks are those of docs/playbooks.md. The first is the list of them.
+	playbooks []playbook
 }
 
 // New returns the handler of everything below Path.
@@ -67,33 +69,16 @@ func New(o Options) (http.Handler, error) {
 	}
 	c := &console{
 		Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"),
-		origins: http.NewCrossOriginProtection(),
+		asked: newSealer(o.Key, "page"), origins: http.NewCrossOriginProtection(), spelling: newSpelling(),
 	}
-	c.spelling = newSpelling()
-	return c.onFirstUse(), nil
-}
-
-// onFirstUse returns the handler of everything, which reads the pages and files at the first request for one: many
-// instances never show a page.
-func (c *console) onFirstUse() http.Handler {
-	ready := sync.OnceValues(c.prepare)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		pages, err := ready()
-		if err != nil {
-			http.Error(w, "The console has no pages. This is a fault of the program, which its log names.",
-				http.StatusInternalServerError)
-			c.Logger.ErrorContext(r.Context(), "the console has no pages", slog.String("error", err.Error()))
-			return
-		}
-		pages.ServeHTTP(w, r)
-	})
-}
-
-func (c *console) prepare() (_ http.Handler, err error) {
+	var err error
 	if c.files, err = readFiles(); err != nil {
 		return nil, err
 	}
 	if c.pages, err = c.parsePages(); err != nil {
+		return nil, err
+	}
+	if c.playbooks, err = readPlaybooks(); err != nil {
 		return nil, err
 	}
 	return protected(c.routes()), nil
@@ -116,47 +101,53 @@ func (c *console) visits() map[string]func(*visit) error {
 	list := map[string]func(*visit) error{ // these have deadlines that are longer
 		"GET " + Path + "history.csv":    exportHistory("csv"),
 		"GET " + Path + "history.ndjson": exportHistory("ndjson"),
-		"GET " + Path + "attacks":        (*visit).attacks,
+		"GET " + Path + "attacks":        byName((*visit).attacks, "users", "addresses"),
 	}
 	add := func(method, path string, handle func(*visit) error) {
 		list[method+" "+Path+path] = withDeadline(handle)
 	}
-	add("GET", "{$}", (*visit).now)
-	add("GET", "history", (*visit).history)
-	add("GET", "locked", (*visit).locked)
-	add("POST", "locked/release", requiring(access.ScopeRelease, (*visit).releaseSelected))
-	add("POST", "locked/release-all", requiring(access.ScopeRelease, (*visit).releaseAll))
+	shownZone, editZone := about((*visit).pathZone, (*visit).zone), about((*visit).pathZone, (*visit).editZone)
+	shownOverride := about((*visit).pathOverride, (*visit).override)
+	shownPreview := about((*visit).pathZone, (*visit).showPreview)
+	writeZone, putBack := about((*visit).pathZone, (*visit).writeZone), again((*visit).putBack, (*visit).showRestoration)
+	dropOverride := about((*visit).pathOverride, (*visit).dropOverride)
+	add("GET", "{$}", byName((*visit).now, "zone"))
+	add("GET", "history", byName((*visit).history, "zone"))
+	add("GET", "locked", byName((*visit).locked, "zone"))
+	add("POST", "locked/release", requiring(access.ScopeRelease, again((*visit).releaseSelected, (*visit).locked)))
+	add("POST", "locked/release-all", requiring(access.ScopeRelease, again((*visit).releaseAll, (*visit).locked)))
+	add("GET", "playbooks", (*visit).playbook)
+	add("GET", "playbooks/{slug}", (*visit).playbook)
 	add("GET", "zones", (*visit).zones)
 	add("GET", "zones/new", requiring(access.ScopeZones, (*visit).newZone))
-	add("POST", "zones/new", requiring(access.ScopeZones, (*visit).makeZone))
-	add("GET", "zones/{zone}", about((*visit).pathZone, (*visit).zone))
-	add("GET", "zones/{zone}/edit", requiring(access.ScopeZones, about((*visit).pathZone, (*visit).editZone)))
-	add("POST", "zones/{zone}/edit", requiring(access.ScopeZones, about((*visit).pathZone, (*visit).writeZone)))
+	add("POST", "zones/new", requiring(access.ScopeZones, again((*visit).makeZone, (*visit).newZone)))
+	add("GET", "zones/{zone}", shownZone)
+	add("GET", "zones/{zone}/edit", requiring(access.ScopeZones, editZone))
+	add("POST", "zones/{zone}/edit", requiring(access.ScopeZones, again(writeZone, editZone)))
 	add("GET", "zones/{zone}/versions", (*visit).versions)
 	add("GET", "zones/{zone}/versions/{change}", requiring(access.ScopeZones, (*visit).showRestoration))
-	add("POST", "zones/{zone}/versions/{change}", requiring(access.ScopeZones, (*visit).putBack))
-	add("POST", "zones/{zone}/delete", about((*visit).pathZone, (*visit).dropZone))
-	add("GET", "zones/{zone}/preview/{job}", about((*visit).pathZone, (*visit).showPreview))
-	add("POST", "zones/{zone}/preview/{job}/cancel", about((*visit).pathZone, (*visit).cancelPreview))
-	add("GET", "overrides", (*visit).overrides)
-	add("POST", "overrides", (*visit).addOverride)
-	add("GET", "overrides/{zone}/{override}", about((*visit).pathOverride, (*visit).override))
-	add("POST", "overrides/{zone}/{override}", about((*visit).pathOverride, (*visit).changeOverride))
-	add("POST", "overrides/{zone}/{override}/delete", about((*visit).pathOverride, (*visit).dropOverride))
-	add("GET", "audit", (*visit).audit)
+	add("POST", "zones/{zone}/versions/{change}", requiring(access.ScopeZones, putBack))
+	add("POST", "zones/{zone}/delete", again(about((*visit).pathZone, (*visit).dropZone), shownZone))
+	add("GET", "zones/{zone}/preview/{job}", shownPreview)
+	add("POST", "zones/{zone}/preview/{job}/cancel", again(about((*visit).pathZone, (*visit).cancelPreview), shownPreview))
+	add("GET", "overrides", byName((*visit).overrides, "zone"))
+	add("POST", "overrides", again((*visit).addOverride, (*visit).overrides))
+	add("GET", "overrides/{zone}/{override}", shownOverride)
+	add("POST", "overrides/{zone}/{override}", again(about((*visit).pathOverride, (*visit).changeOverride), shownOverride))
+	add("POST", "overrides/{zone}/{override}/delete", again(dropOverride, shownOverride))
+	add("GET", "audit", byName((*visit).audit, "zone"))
 	add("GET", "tokens", (*visit).tokens)
-	add("POST", "tokens/{token}/revoke", (*visit).revokeToken)
+	add("POST", "tokens/{token}/revoke", again((*visit).revokeToken, (*visit).tokens))
 	add("GET", "health", (*visit).health)
 	add("GET", "health/doctor", (*visit).doctor)
 	add("GET", "health/webhooks/{webhook}", (*visit).deliveries)
-	add("POST", "health/webhooks/{webhook}/resend", (*visit).resend)
+	add("POST", "health/webhooks/{webhook}/resend", again((*visit).resend, (*visit).deliveries))
 	add("GET", "search", (*visit).search)
-	add("POST", "search", (*visit).postSearch)
+	add("POST", "search", again((*visit).postSearch, (*visit).search))
 	add("GET", "keys/{key}", (*visit).key)
 	add("GET", "keys/{key}/beside", (*visit).relatedToKey)
-	add("POST", "keys/{key}/release", (*visit).release)
-	add("POST", "keys/{key}/override", (*visit).setOverride)
-	add("POST", "keys/{key}/drop", (*visit).endOverride)
+	add("POST", "keys/{key}/release", again((*visit).release, (*visit).key))
+	add("POST", "keys/{key}/override", again((*visit).setOverride, (*visit).key))
 	add("GET", "txns/{id}", (*visit).txn)
 	add("GET", "{path...}", (*visit).unknown)
 	return list

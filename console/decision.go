@@ -69,13 +69,15 @@ func (v *visit) stand(d *decision) error {
 		if !v.may(access.ScopePeek) {
 			continue
 		}
-		now, err := v.keyStatus(zone, d.Txn.Bucket.Key)
+		peek, err := v.api.Peek(v.r.Context(), d.Txn.Bucket)
+		if errors.Is(err, service.ErrInvalid) { // the rule of keys has changed
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		if now.Refused == "" { // the rule of keys may have changed
-			d.Now, d.Actions = &now, v.keyActionsOf(v.keys.seal(d.Txn.Bucket), now)
-		}
+		d.Now = new(keyStatusOf(zone, d.Txn.Bucket.Key, peek, nil))
+		d.Actions = v.keyActionsOf(v.keys.seal(d.Txn.Bucket), *d.Now)
 	}
 	return nil
 }

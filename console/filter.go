@@ -45,7 +45,7 @@ func outcomes() map[string]service.Outcome {
 
 // lengths are the choices of the filter by age.
 func lengths() map[string]time.Duration {
-	return map[string]time.Duration{"hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
+	return map[string]time.Duration{recently: 15 * time.Minute, "hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
 }
 
 // filter reads filters from the values of an address. One that is empty lets everything pass, and one that cannot be

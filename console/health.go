@@ -2,21 +2,41 @@ package console
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"velocityd/api"
+	"velocityd/client"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/webhook"
 )
 
+const (
+	// readyTimeout bounds the question whether the instance is ready, above the server's own time for it.
+	readyTimeout = 3 * time.Second
+	// lateness is how long after the time of its next run a task is late.
+	lateness = 5 * time.Minute
+)
+
+// readiness returns whether the instance can decide checks. It waits for it even where the time of the page is over.
+func (v *visit) readiness() (client.Readiness, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), readyTimeout)
+	defer cancel()
+	return v.api.Readiness(ctx)
+}
+
 // health is the content of the page of health.
 type health struct {
-	Retention service.Retention
+	Ready     client.Readiness
+	OldestTxn service.Instant
+	// Rest are the tasks that are not fine. Last is when one of the Fine ones last ended well.
+	Rest, Fine []task
+	Last       service.Instant
 	// Webhooks are shown to readers with the scope admin.
 	Webhooks  []webhook.Webhook
 	MayResend bool
@@ -28,7 +48,20 @@ func (v *visit) health() error {
 	if err != nil {
 		return err
 	}
-	h := health{Retention: state, MayResend: v.mayEverywhere(access.ScopeAdmin)}
+	h := health{OldestTxn: state.OldestTxn, MayResend: v.mayEverywhere(access.ScopeAdmin)}
+	if h.Ready, err = v.readiness(); err != nil {
+		return err
+	}
+	for _, t := range state.Tasks {
+		one := task{t, !t.NextAt.IsZero() && v.Now().Sub(t.NextAt.Time) > lateness}
+		if t.Error != "" || t.BeganAt.IsZero() || t.Backlog || one.IsLate {
+			h.Rest = append(h.Rest, one)
+			continue
+		}
+		if h.Fine = append(h.Fine, one); t.SucceededAt.After(h.Last.Time) {
+			h.Last = t.SucceededAt
+		}
+	}
 	if h.MayResend {
 		if h.Webhooks, err = v.api.Webhooks(v.r.Context()); err != nil {
 			return err
@@ -37,29 +70,15 @@ func (v *visit) health() error {
 	return v.show("health", "Health", "Health", h)
 }
 
+// task is a task of the work in the background.
+type task struct {
+	service.RetentionTask
+	IsLate bool // no instance has begun its next run
+}
+
 // mayEverywhere reports whether the reader has a scope in all zones.
 func (v *visit) mayEverywhere(scope access.Scope) bool {
 	return v.may(scope) && (v.reader.IsOpen || !v.reader.IsBound())
-}
-
-// taskInWords returns the work of a task of retention, or the name of a task that it does not know.
-func taskInWords(name string) string {
-	words := map[string]string{
-		"partitions_ahead":  "Room for the attempts of the next days is made",
-		"old_partitions":    "Whole days of old attempts leave",
-		"old_txns":          "Single old attempts leave",
-		"idle_buckets":      "Keys without attempts are forgotten",
-		"expired_attempts":  "Attempt ids whose time is over are forgotten",
-		"expired_overrides": "Overrides that have ended leave",
-		"old_audit":         "Old notes of changes leave",
-		"old_events":        "Old events leave",
-		"ended_lockouts":    "Lockouts that have ended become events",
-		"marks":             "The service marks that it is alive",
-		"totals":            "Attempts are counted by hour",
-		"totals-age":        "Old totals of keys leave",
-		"old_backtests":     "Old previews leave",
-	}
-	return cmp.Or(words[name], name)
 }
 
 // deliveries is the content of the page of the events that a webhook has not received.
@@ -99,7 +118,7 @@ func (v *visit) resend() error {
 	}
 	ctx, err := v.withReason()
 	if err != nil {
-		return v.fail(http.StatusBadRequest, "Nothing is sent again.", sentenceOfField(err)+" Go back, and say why.")
+		return err
 	}
 	event, _ := strconv.ParseUint(v.r.PostForm.Get("event"), 10, 64) // 0 is all
 	if _, err := v.api.Resend(ctx, id, event, ""); err != nil {

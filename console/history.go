@@ -7,8 +7,16 @@ import (
 	"velocityd/service"
 )
 
-// historyPage is how many attempts a page of the history shows.
-const historyPage = 50
+const (
+	// historyPage is how many checks the history asks for at once.
+	historyPage = 50
+	// leastHistoryLines is how many lines a page of the history has at least, if there are so many, and mostFolded bounds
+	// the checks that they stand for.
+	leastHistoryLines, mostFolded = 20, 10 * historyPage
+	// fewChecks is so few for one question that it looked at MaxHistoryScan attempts. One that is full lacks those of its
+	// checks that the page before has shown.
+	fewChecks = historyPage / 2
+)
 
 // history is the content of the page of attempts.
 type history struct {
@@ -30,15 +38,36 @@ func (v *visit) history() error {
 	if err != nil {
 		return err
 	}
-	page, err := v.api.Checks(v.r.Context(), f.query)
+	content := history{Filter: f, Zones: zones}
+	content.Page, err = v.pagesOfChecks(f.query, func(all service.CheckPage, newest int) bool {
+		if newest < fewChecks {
+			content.Scanned = service.MaxHistoryScan
+		}
+		return newest < fewChecks || len(all.Checks) >= mostFolded || len(linesOf(all.Checks)) >= leastHistoryLines
+	})
 	if err != nil {
 		return err
 	}
-	content := history{Filter: f, Zones: zones, Page: page, Checks: linesOf(page.Checks)}
-	if page.Next != 0 && len(page.Checks) < historyPage {
-		content.Scanned = service.MaxHistoryScan
-	}
+	content.Checks = linesOf(content.Page.Checks)
 	return v.show("history", "History", "History", content)
+}
+
+// pagesOfChecks asks for page after page, and returns all their checks. It ends with the last page, or when those until
+// now are enough, of which the newest page has so many.
+func (v *visit) pagesOfChecks(
+	q service.HistoryQuery, isEnough func(all service.CheckPage, newest int) bool,
+) (all service.CheckPage, err error) {
+	for {
+		page, err := v.api.Checks(v.r.Context(), q)
+		if err != nil {
+			return all, err
+		}
+		newest := len(page.Checks)
+		page.Checks = slices.Concat(all.Checks, page.Checks)
+		if all, q.Cursor = page, page.Next; all.Next == 0 || isEnough(all, newest) {
+			return all, nil
+		}
+	}
 }
 
 // checkLine is a line of a list of checks: one check, or a run of checks of the same user with the same decision and
@@ -78,6 +107,12 @@ func (l checkLine) Sum() (attempts int) {
 	}
 	return attempts
 }
+
+// RunShown are the newest checks of the line, and RunRest is how many more it has.
+func (l checkLine) RunShown() []service.RecordedCheck { return l.Run[:min(len(l.Run), historyPage)] }
+
+// RunRest returns how many checks of the line are not RunShown.
+func (l checkLine) RunRest() int { return len(l.Run) - len(l.RunShown()) }
 
 // IsRun reports whether the line stands for several attempts.
 func (l checkLine) IsRun() bool { return l.Sum() > 1 }

@@ -59,6 +59,22 @@ func rows(page string) (attempts int) {
 	return attempts
 }
 
+func TestAFloodDoesNotFillThePage(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour})
+	p.SetZone(t, service.Zone{ID: 2, Rate: 1000, Window: time.Hour})
+	p.ask(t, of(1, "alice", 2, "203.0.113.8"))
+	for range 120 {
+		p.ask(t, of(1, "admin", 2, "203.0.113.7"))
+	}
+	_, page := p.browser(t).get(t, "history")
+	if rows(page) != 121 || !strings.Contains(page, "118 ×, ") || !strings.Contains(page, ">alice<") ||
+		strings.Contains(page, "Looked at") {
+		t.Errorf("a flood of 120 attempts leaves %d attempts on the page:\n%s", rows(page), page)
+	}
+}
+
 func TestRunsOfTheSameAreOneLine(t *testing.T) {
 	t.Parallel()
 	p := open(t)
@@ -146,8 +162,8 @@ func TestOlderAttemptsComeByTheCursor(t *testing.T) {
 	t.Parallel()
 	p := open(t)
 	p.SetZone(t, service.Zone{ID: 1, Rate: 100, Window: time.Hour})
-	for range 70 {
-		p.ask(t, of(1, "alice"))
+	for i := range 70 {
+		p.ask(t, of(1, fmt.Sprintf("user-%d", i%2))) // no two beside each other are one line
 	}
 	b := p.browser(t)
 	_, first := b.get(t, "history?zone=1")

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -10,6 +9,8 @@ import (
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/event"
+	"velocityd/service/lockout"
+	"velocityd/service/zonereport"
 )
 
 const (
@@ -24,14 +25,15 @@ const (
 type keyPage struct {
 	Sealed  string // of the page's own address
 	Asked   service.Bucket
-	Zones   []keyZone // that know the key, and the one that the link names
+	Zones   []keyZone   // that know the key, and the one that the link names
+	Others  []keyStatus // that know the key, too, and are too many to tell all about
 	Unseen  []keyStatus
-	Left    int // zones that were not looked at
+	Left    int // zones that could not be looked at in time
 	Span    time.Duration
 	Spans   []time.Duration
 	Line    *chart.Timeline
 	Txns    []service.Txn
-	Related relatedKeys
+	Related zonereport.RelatedKeys
 }
 
 type keyZone struct {
@@ -40,8 +42,10 @@ type keyZone struct {
 	Txns    []service.Txn           // of the key in this zone
 	Checks  []service.RecordedCheck // those of the Txns
 	HasMore bool                    // there are older ones
-	Locks   []chart.Span
-	Totals  *service.BucketTotals
+	Locks   []lockout.Spell
+	// Releases are the newest ones of which an event tells, the newest first.
+	Releases []lockout.Release
+	Totals   *service.BucketTotals
 }
 
 // key shows the story of a key.
@@ -51,7 +55,11 @@ func (v *visit) key() error {
 	if k.Asked, ok = v.openKey(k.Sealed); !ok {
 		return v.failSealed()
 	}
-	all, left, err := v.keyStatuses(k.Asked)
+	zones, err := v.api.Zones(v.r.Context())
+	if err != nil {
+		return err
+	}
+	all, left, err := v.keyStatuses(zones, k.Asked)
 	if err != nil {
 		return err
 	}
@@ -60,11 +68,16 @@ func (v *visit) key() error {
 		switch {
 		case s.Refused != "":
 		case s.IsSeen(), s.Zone.ID == k.Asked.ZoneID:
-			k.Zones = append(k.Zones, keyZone{keyStatus: s, Actions: v.keyActionsOf(k.Sealed, s)})
+			k.Others = append(k.Others, s)
 		default:
 			k.Unseen = append(k.Unseen, s)
 		}
 	}
+	slices.SortStableFunc(k.Others, func(a, b keyStatus) int { return b.blocksUntil().Compare(a.blocksUntil()) })
+	for _, s := range k.Others[:min(len(k.Others), mostKeyZones)] {
+		k.Zones = append(k.Zones, keyZone{keyStatus: s, Actions: v.keyActionsOf(k.Sealed, s)})
+	}
+	k.Others = k.Others[len(k.Zones):]
 	if v.may(access.ScopeHistory) {
 		if err := v.tell(&k); err != nil {
 			return err
@@ -95,7 +108,7 @@ func (v *visit) tell(k *keyPage) (err error) {
 }
 
 // related counts the other keys of all checks of the key that the page has, in all zones.
-func (k keyPage) related() relatedKeys {
+func (k keyPage) related() zonereport.RelatedKeys {
 	var checks []service.RecordedCheck
 	own, hasMore := map[service.Bucket]bool{}, false
 	for _, z := range k.Zones {
@@ -104,13 +117,15 @@ func (k keyPage) related() relatedKeys {
 			own[t.Bucket] = true
 		}
 	}
-	return relatedKeysOf(checks, own, hasMore)
+	return zonereport.RelatedKeysOf(checks, own, hasMore)
 }
 
 // drawn returns the attempts for the time line.
 func (k keyPage) drawn() (zones []chart.Zone) {
 	for _, z := range k.Zones {
-		zones = append(zones, chart.Zone{Name: format.Plain(z.Name()), Txns: z.Txns, HasMore: z.HasMore, Locks: z.Locks})
+		zones = append(zones, chart.Zone{
+			Name: format.Plain(z.Name()), Txns: z.Txns, HasMore: z.HasMore, Locks: z.Locks, Releases: z.Releases,
+		})
 	}
 	return zones
 }
@@ -125,8 +140,8 @@ func (v *visit) tellZone(z *keyZone, limit int) (err error) {
 	if err != nil {
 		return err
 	}
-	z.Checks, z.HasMore, z.Txns = page.Checks, page.Next != 0, ownTxns(page.Checks, bucket)
-	if z.Locks, err = v.locks(z.keyStatus); err != nil {
+	z.Checks, z.HasMore, z.Txns = page.Checks, page.Next != 0, zonereport.OwnTxns(page.Checks, bucket)
+	if err := v.tellLocks(z); err != nil {
 		return err
 	}
 	if z.Zone.Totals {
@@ -168,14 +183,10 @@ func (k keyPage) IsTyped() bool { return k.Asked.ZoneID == 0 }
 
 // Worst returns the zone that keeps the key out for longest, or nil if it may pass everywhere.
 func (k keyPage) Worst() *keyStatus {
-	var worst *keyStatus
-	for i := range k.Zones {
-		s := &k.Zones[i].keyStatus
-		if !s.Watches() && s.Peek.Reason != "" && (worst == nil || s.OpensAt().After(worst.OpensAt())) {
-			worst = s
-		}
+	if len(k.Zones) == 0 || k.Zones[0].blocksUntil().IsZero() {
+		return nil
 	}
-	return worst
+	return &k.Zones[0].keyStatus
 }
 
 // HasSeveral reports whether several zones know the key.
@@ -202,34 +213,26 @@ func (k keyPage) ZoneName(id int64) string {
 	return format.ZoneName(service.Zone{ID: id})
 }
 
-// mostLocks bounds the lockouts of one zone that a page asks for.
-const mostLocks = 50
+// mostEvents bounds the lockouts and releases of one zone that a page asks for. Events are kept as long as the policy of
+// retention says.
+const mostEvents = 50
 
-// locks returns the newest lockouts of a key in a zone, the oldest first.
-func (v *visit) locks(s keyStatus) (locks []chart.Span, err error) {
-	bucket := s.Peek.Bucket
+// tellLocks adds the newest lockouts and releases of the key in one zone.
+func (v *visit) tellLocks(z *keyZone) error {
+	bucket := z.Peek.Bucket
 	page, err := v.api.Events(v.r.Context(), event.Query{
-		Types: []event.Type{event.BucketLocked, event.BucketLockEnded}, Zones: []int64{bucket.ZoneID},
-		Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: mostLocks,
+		Types: []event.Type{event.BucketLocked, event.BucketLockEnded, event.BucketReleased}, Zones: []int64{bucket.ZoneID},
+		Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: mostEvents,
 	})
-	slices.Reverse(page.Events)
-	for _, e := range page.Events {
-		var data struct {
-			LockedUntil time.Time `json:"locked_until"`
-			LockedAt    time.Time `json:"locked_at"`
-			EndedAt     time.Time `json:"ended_at"`
-		}
-		if json.Unmarshal(e.Data, &data) != nil {
-			continue
-		}
-		switch {
-		case e.Type == event.BucketLocked:
-			locks = append(locks, chart.Span{From: e.At.Time, To: data.LockedUntil})
-		case len(locks) > 0:
-			locks[len(locks)-1].To = data.EndedAt
-		default:
-			locks = append(locks, chart.Span{From: data.LockedAt, To: data.EndedAt})
-		}
+	z.Locks, z.Releases = lockout.Story(page.Events)
+	return err
+}
+
+// Releases returns those in all zones, the newest first.
+func (k keyPage) Releases() (all []lockout.Release) {
+	for _, z := range k.Zones {
+		all = append(all, z.Releases...)
 	}
-	return locks, err
+	slices.SortStableFunc(all, func(a, b lockout.Release) int { return b.At.Compare(a.At.Time) })
+	return all
 }

@@ -1,12 +1,9 @@
 package console
 
 import (
-	"context"
-	"net/http"
+	"fmt"
 	"net/url"
-	"strconv"
 
-	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -18,41 +15,30 @@ type keyActions struct {
 	Sealed      string // the bucket
 	MayRelease  bool
 	MayOverride bool
+	sent        *form
 }
 
 // keyActionsOf returns the actions about a key, whose page has the address sealed.
 func (v *visit) keyActionsOf(sealed string, s keyStatus) keyActions {
 	return keyActions{
 		keyStatus: s, Path: Path + "keys/" + sealed, Sealed: v.keys.seal(s.Peek.Bucket),
-		MayRelease: v.may(access.ScopeRelease), MayOverride: v.may(access.ScopeOverrides),
+		MayRelease: v.may(access.ScopeRelease), MayOverride: v.may(access.ScopeOverrides), sent: v.sent,
 	}
 }
 
-// Form is that of the key's override, or of a new one.
-func (d keyActions) Form() overrideForm {
-	if own := d.Own(); own != nil {
-		return formOf(*own)
-	}
-	return formOf(service.Override{Rate: d.Peek.Rate})
+// Form is the form of one of the changes.
+func (d keyActions) Form(change string) form {
+	action := fmt.Sprintf("%s/%s?zone=%d", d.Path, change, d.Zone.ID)
+	return d.sent.at(action, valuesOf(service.Override{Rate: d.Peek.Rate}))
 }
 
-// wrong returns the error of a form whose field is wrong, as a sentence.
-func wrong(sentence string) error {
-	return &api.Problem{Title: "This form cannot be taken as it is", Status: http.StatusBadRequest, Detail: sentence}
-}
-
-// keyForm returns the bucket and the reason of a form. ctx records the reason.
-func (v *visit) keyForm() (ctx context.Context, bucket service.Bucket, reason string, err error) {
+// formBucket returns the bucket of a form.
+func (v *visit) formBucket() (service.Bucket, error) {
 	bucket, ok := v.openKey(v.r.PostForm.Get("bucket"))
-	if !ok {
-		return nil, bucket, "", wrong("The form is older than this start of the console. Search for the key again.")
+	if !ok || bucket.ZoneID == 0 {
+		return bucket, invalid("The form is older than this start of the console. Search for the key again.")
 	}
-	reason = v.r.PostForm.Get("reason")
-	if service.ValidateReason(reason) != nil {
-		return nil, bucket, "",
-			wrong("Say why, in 1 to 255 characters on one line: the reason stands in the audit under your name.")
-	}
-	return service.WithReason(v.r.Context(), reason), bucket, reason, nil
+	return bucket, nil
 }
 
 // done leads back to the page of the key, which names the action.
@@ -62,59 +48,33 @@ func (v *visit) done(word string) error {
 
 // release empties a bucket and ends its lockout.
 func (v *visit) release() error {
-	ctx, bucket, reason, err := v.keyForm()
+	bucket, err := v.formBucket()
 	if err != nil {
 		return err
 	}
-	if err := v.api.Release(ctx, bucket, "", reason); err != nil {
+	ctx, err := v.withReason()
+	if err != nil {
+		return err
+	}
+	if err := v.api.Release(ctx, bucket, "", v.r.PostForm.Get("reason")); err != nil {
 		return err
 	}
 	return v.done("released")
 }
 
-// setOverride makes an exception for one key, or changes the one that the form names.
+// setOverride makes an exception for one key. The page of an exception changes it.
 func (v *visit) setOverride() error {
-	_, bucket, _, err := v.keyForm()
+	bucket, err := v.formBucket()
 	if err != nil {
 		return err
-	}
-	o, write := service.Override{ZoneID: bucket.ZoneID, Key: bucket.Key}, v.api.AddOverride
-	if v.r.PostForm.Has("override") {
-		if o, err = v.formOverride(bucket); err != nil {
-			return err
-		}
-		write = v.api.SetOverride
 	}
 	zone, err := v.api.Zone(v.r.Context(), bucket.ZoneID)
 	if err != nil {
 		return err
 	}
-	if isDone, err := v.writeOverride(zone, o, write); !isDone {
+	o := service.Override{ZoneID: bucket.ZoneID, Key: bucket.Key}
+	if err := v.writeOverride(zone, o, v.api.AddOverride); err != nil {
 		return err
 	}
 	return v.done("override")
-}
-
-// formOverride returns the override of a bucket that a form names, as it is now.
-func (v *visit) formOverride(bucket service.Bucket) (o service.Override, err error) {
-	id, err := strconv.ParseUint(v.r.PostForm.Get("override"), 10, 64)
-	if err != nil {
-		return o, wrong("The form names no override. Load the page of the key again.")
-	}
-	return v.api.Override(v.r.Context(), bucket.ZoneID, id)
-}
-
-func (v *visit) endOverride() error {
-	ctx, bucket, _, err := v.keyForm()
-	if err != nil {
-		return err
-	}
-	o, err := v.formOverride(bucket)
-	if err != nil {
-		return err
-	}
-	if err := v.api.DeleteOverride(ctx, bucket.ZoneID, o.ID, ""); err != nil {
-		return err
-	}
-	return v.done("dropoverride")
 }

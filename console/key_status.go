@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,8 +12,12 @@ import (
 	"velocityd/service"
 )
 
-// maxKeyStatuses bounds the zones in which one page looks at a key.
-const maxKeyStatuses = 20
+const (
+	// peekTime is how long a page looks for zones that know a key.
+	peekTime = visitTimeout / 2
+	// mostKeyZones bounds the zones of a key that a page tells all about, and those that it names.
+	mostKeyZones = 20
+)
 
 // keyStatus is how a key stands in one zone.
 type keyStatus struct {
@@ -24,40 +29,36 @@ type keyStatus struct {
 	Asked string
 }
 
-// keyStatuses looks at a key in the zones that the reader may see: first in its own, if it has one. left is how many
-// zones were not looked at.
-func (v *visit) keyStatuses(bucket service.Bucket) (all []keyStatus, left int, err error) {
-	zones, err := v.api.Zones(v.r.Context())
-	if err != nil {
-		return nil, 0, err
+// keyStatuses looks at a key in zones: first in its own, if it has one, and then in their order. left is how many zones
+// it could not look at in peekTime.
+func (v *visit) keyStatuses(zones []service.Zone, bucket service.Bucket) (all []keyStatus, left int, err error) {
+	if own := slices.IndexFunc(zones, func(zone service.Zone) bool { return zone.ID == bucket.ZoneID }); own > 0 {
+		zones = slices.Concat(zones[own:own+1], zones[:own], zones[own+1:])
 	}
-	for i, zone := range zones { // its own first, and the others in their order
-		if zone.ID == bucket.ZoneID {
-			copy(zones[1:], zones[:i])
-			zones[0] = zone
-		}
-	}
-	left = max(0, len(zones)-maxKeyStatuses)
-	for _, zone := range zones[:len(zones)-left] {
-		s, err := v.keyStatus(zone, bucket.Key)
+	ctx, cancel := context.WithTimeout(v.r.Context(), peekTime)
+	defer cancel()
+	peeks, errs := v.api.PeekIn(ctx, zones, bucket.Key)
+	for i, err := range errs {
 		switch {
 		case errors.Is(err, service.ErrNotFound): // it has just gone
-		case err != nil:
-			return nil, 0, err
+		case err == nil, errors.Is(err, service.ErrInvalid):
+			all = append(all, keyStatusOf(zones[i], bucket.Key, peeks[i], err))
+		case ctx.Err() != nil, errors.Is(err, service.ErrBusy):
+			left++
 		default:
-			all = append(all, s)
+			return nil, 0, err
 		}
 	}
 	return all, left, nil
 }
 
-func (v *visit) keyStatus(zone service.Zone, key string) (s keyStatus, err error) {
-	s = keyStatus{Zone: zone, Asked: key}
-	s.Peek, err = v.api.Peek(v.r.Context(), service.Bucket{ZoneID: zone.ID, Key: key})
-	if errors.Is(err, service.ErrInvalid) {
-		s.Refused, err = sentenceOf(err), nil
+// keyStatusOf returns how a key stands in a zone, by the answer to a peek.
+func keyStatusOf(zone service.Zone, key string, peek service.Peek, err error) keyStatus {
+	s := keyStatus{Zone: zone, Asked: key, Peek: peek}
+	if err != nil {
+		_, s.Refused = ruleOf(err)
 	}
-	return s, err
+	return s
 }
 
 // IsSeen reports whether the zone knows the key: by an attempt, an override or a lockout.
@@ -71,7 +72,7 @@ func (s keyStatus) IsFolded() bool { return s.Refused == "" && s.Peek.Bucket.Key
 // IsHidden reports whether the zone keeps a pseudonym in the place of the key.
 func (s keyStatus) IsHidden() bool { return s.Zone.Keys.Form == service.KeyHMAC }
 
-// folding is how some zones keep a key that was typed in another spelling, and why.
+// folding is how some zones keep a key that was typed in another spelling, and why; or why they do not take it.
 type folding struct {
 	Asked, Kept, Why string
 	Zones            []string
@@ -80,7 +81,7 @@ type folding struct {
 // foldings returns how zones keep a key.
 func foldings(all []keyStatus) (folded []folding) {
 	for _, s := range all {
-		if !s.IsFolded() {
+		if s.Refused == "" && !s.IsFolded() {
 			continue
 		}
 		f := folding{Asked: s.Asked, Kept: s.Peek.Bucket.Key, Why: s.whyFolded(), Zones: []string{s.Name()}}
@@ -94,13 +95,20 @@ func foldings(all []keyStatus) (folded []folding) {
 	return folded
 }
 
-// Where names the zones.
-func (f folding) Where() string { return strings.Join(f.Zones, ", ") }
+// Where names the zones, or says how many they are.
+func (f folding) Where() string {
+	if len(f.Zones) > mostNamed {
+		return fmt.Sprintf("%d zones", len(f.Zones))
+	}
+	return strings.Join(f.Zones, ", ")
+}
 
-// whyFolded says how the zone came to its spelling of the key.
+// whyFolded says how the zone came to its spelling of the key, or why it does not take it.
 func (s keyStatus) whyFolded() string {
 	rule := s.Zone.WithDefaults().Keys
 	switch {
+	case s.Refused != "":
+		return s.Refused
 	case rule.Form == service.KeyHMAC:
 		return "so it is spelt before a pseudonym takes its place."
 	case rule.Kind == service.KeyUsername:
@@ -120,6 +128,14 @@ func (s keyStatus) whyFolded() string {
 // OpensAt returns when an attempt would pass, if nothing else happens, or the zero time if it would pass now.
 func (s keyStatus) OpensAt() time.Time {
 	if s.Peek.RetryAfter.Duration == 0 {
+		return time.Time{}
+	}
+	return s.Peek.At.Add(s.Peek.RetryAfter.Duration)
+}
+
+// blocksUntil returns until when the zone keeps the key out at least, or the zero time if its next attempt would pass.
+func (s keyStatus) blocksUntil() time.Time {
+	if s.Watches() || s.Peek.Reason == "" {
 		return time.Time{}
 	}
 	return s.Peek.At.Add(s.Peek.RetryAfter.Duration)

@@ -63,7 +63,7 @@ func TestSearchFindsDecisionByIDInAnySpelling(t *testing.T) {
 	p.attempt(t, "5b0c0b3e-7f21-4d3a-9c1e-0a8b7c6d5e4f", user("alice"))
 	b := p.browser(t)
 	for _, text := range []string{
-		"1", " #1 ", "１", "txn 1", "5B0C0B3E7F214D3A9C1E0A8B7C6D5E4F",
+		" #1 ", "１", "txn 1", "5B0C0B3E7F214D3A9C1E0A8B7C6D5E4F",
 		"{5b0c0b3e-7f21-4d3a-9c1e-0a8b7c6d5e4f}",
 	} {
 		if path, page := b.search(t, text); path != "txns/1" || !strings.Contains(page, "<h1>Decision") {
@@ -95,7 +95,7 @@ func TestAmbiguousSearchShowsAllMeanings(t *testing.T) {
 	p.attempt(t, "", user("1"))
 	path, page := p.browser(t).search(t, "1")
 	if !strings.HasPrefix(path, "search?key=") || !strings.Contains(page, "As a txn id") ||
-		!strings.Contains(page, "As a key") {
+		!strings.Contains(page, "As a key") || !strings.Contains(page, "As a zone") {
 		t.Errorf("%s: %s", path, page)
 	}
 }
@@ -105,7 +105,7 @@ func TestASearchWithoutAResultTeaches(t *testing.T) {
 	p := open(t)
 	p.guardLogins(t)
 	_, page := p.browser(t).search(t, "Nobody")
-	contains(t, words(page), "Nothing here knows Nobody", "never seen", "nobody", "Login per address takes no such key",
+	contains(t, words(page), "Nothing here knows Nobody", "never seen", "nobody", "No such key is taken in Login per address",
 		"remembered attempt")
 	far := regexp.MustCompile(`search\?key=[^"]*far=1`).FindString(page)
 	p.browser(t).gets(t, strings.ReplaceAll(far, "&amp;", "&"), http.StatusOK, "no recorded attempt either")
@@ -153,6 +153,27 @@ func TestAKeyTellsItsStoryInEveryZone(t *testing.T) {
 		`aria-label="Attempts of the last 1 h. Login per user: 1 allowed, 1 blocked, locked 1 times;`)
 }
 
+func TestKeyPageTellsReleasesWithAuthorAndReason(t *testing.T) {
+	t.Parallel()
+	p := open(t)
+	p.guardLogins(t)
+	p.attempt(t, "", user("alice"), host("203.0.113.9"))
+	p.attempt(t, "", user("alice"), host("203.0.113.9"))
+	b := p.browser(t)
+	if _, page := b.search(t, "alice"); !strings.Contains(words(page), "None, by the newest fifty lockouts and releases") {
+		t.Errorf("before a release: %s", words(page))
+	}
+	if err := p.Release(t.Context(), user("alice"), "dora", "ticket 7 "+hostile); err != nil {
+		t.Fatal(err)
+	}
+	_, page := b.search(t, "alice")
+	contains(t, page, ">dora</bdi>", "ticket 7 &lt;img", `class="released"`, "locked 1 times, released 1 times")
+	lacks(t, page, "<img")
+	if _, page := b.search(t, "203.0.113.9"); strings.Contains(page, ">dora</bdi>") {
+		t.Error("the address is said to be released")
+	}
+}
+
 func TestActionsFromKeyPageAreDoneAndAudited(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
@@ -169,7 +190,7 @@ func TestActionsFromKeyPageAreDoneAndAudited(t *testing.T) {
 		return b.post(t, path+"/"+action, form)
 	}
 	if status, page := do("release", url.Values{"reason": {" "}}); status != http.StatusBadRequest ||
-		!strings.Contains(page, "Say why") {
+		!strings.Contains(page, "Must not be empty") {
 		t.Errorf("without a reason: %d, %s", status, page)
 	}
 	if status, page := do("release", url.Values{"reason": {"T-1"}}); status != http.StatusOK ||
@@ -186,13 +207,12 @@ func TestActionsFromKeyPageAreDoneAndAudited(t *testing.T) {
 		"override", url.Values{"action": {"allow"}, "lasts": {"never"}, "reason": {"T-3"}}); status != http.StatusConflict {
 		t.Errorf("a second override is answered with %d", status)
 	}
-	if _, page := do("override", url.Values{
-		"override": {"1"}, "action": {"deny"}, "lasts": {"until"},
-		"until": {"2190-01-01T00:00"}, "reason": {"T-3"},
+	if _, page := b.post(t, "overrides/1/1", url.Values{
+		"action": {"deny"}, "lasts": {"until"}, "expires_at": {"2190-01-01T00:00"}, "reason": {"T-3"},
 	}); !strings.Contains(page, "Always deny</span>") {
 		t.Errorf("deny: %s", page)
 	}
-	if _, page := do("drop", url.Values{"override": {"1"}, "reason": {"T-4"}}); !strings.Contains(
+	if _, page := b.post(t, "overrides/1/1/delete", url.Values{"reason": {"T-4"}}); !strings.Contains(
 		page, "The override was deleted") {
 		t.Errorf("drop: %s", page)
 	}
@@ -221,9 +241,8 @@ func TestWrongFormIsAnsweredInWords(t *testing.T) {
 		"rate":   {"action": {"limit"}, "lasts": {"never"}},
 		"window": {"action": {"limit"}, "rate": {"1"}, "window": {"1.5"}, "lasts": {"never"}},
 		"life":   {"action": {"allow"}, "lasts": {"-1"}},
-		"until":  {"action": {"allow"}, "lasts": {"until"}, "until": {"tomorrow"}},
+		"until":  {"action": {"allow"}, "lasts": {"until"}, "expires_at": {"tomorrow"}},
 		"action": {"action": {"bless"}, "lasts": {"never"}},
-		"id":     {"action": {"allow"}, "lasts": {"never"}, "override": {"x"}},
 	} {
 		form.Set("bucket", bucket)
 		form.Set("reason", "test")

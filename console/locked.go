@@ -27,6 +27,7 @@ type locked struct {
 	// Omitted is how many zones with lockouts are not shown, because there are too many.
 	Omitted                int
 	MayRelease, MaySeeTxns bool
+	sent                   *form
 }
 
 // lockedList is the lockouts of a zone, or the newest of them.
@@ -34,10 +35,9 @@ type lockedList struct {
 	Zone     service.Zone
 	Lockouts []lockout.Lockout
 	// Count is how many lockouts were found, and IsMore says that there are more.
-	Count   int
-	IsMore  bool
-	Next    uint64 // of the following page, or 0
-	IsOlder bool
+	Count       int
+	IsMore      bool
+	After, Next uint64 // the lockouts of this page and of the following one began before these, or 0
 	*locked
 }
 
@@ -47,7 +47,8 @@ func (v *visit) locked() error {
 	if err != nil {
 		return err
 	}
-	content := locked{Zones: zones, MayRelease: v.may(access.ScopeRelease), MaySeeTxns: v.may(access.ScopeHistory)}
+	content := locked{Zones: zones, sent: v.sent}
+	content.MayRelease, content.MaySeeTxns = v.may(access.ScopeRelease), v.may(access.ScopeHistory)
 	if given := v.r.URL.Query().Get("zone"); given != "" {
 		if content.Zone, err = zoneOf(zones, given); err != nil {
 			return err
@@ -94,8 +95,8 @@ func (v *visit) lockedList(zone service.Zone, after uint64, most int) (lockedLis
 		return lockedList{}, err
 	}
 	list := lockedList{
-		Zone: zone, Lockouts: page.Lockouts, Count: len(page.Lockouts), IsMore: page.Next != 0, Next: page.Next,
-		IsOlder: after != 0,
+		Zone: zone, Lockouts: page.Lockouts, Count: len(page.Lockouts), IsMore: page.Next != 0,
+		After: after, Next: page.Next,
 	}
 	if len(list.Lockouts) > most {
 		list.Lockouts = list.Lockouts[:most]
@@ -140,11 +141,21 @@ func (l lockedList) IsWhole() bool { return l.locked.Zone != nil }
 // Begun returns a txn before which all lockouts of the list began, and no later one. The list must not be empty.
 func (l lockedList) Begun() uint64 { return l.Lockouts[0].TxnID + 1 }
 
+// IsOlder reports whether the list is behind another one.
+func (l lockedList) IsOlder() bool { return l.After != 0 }
+
+// Form is the form of a release: "release" or "release-all".
+func (l lockedList) Form(action string) form {
+	return l.sent.at(l.address("locked/"+action, l.After), nil)
+}
+
 // Path returns the path of the zone's own page, from a lockout on or, for 0, from the newest.
-func (l lockedList) Path(after uint64) string {
+func (l lockedList) Path(after uint64) string { return l.address("locked", after) }
+
+func (l lockedList) address(page string, after uint64) string {
 	values := url.Values{"zone": {strconv.FormatInt(l.Zone.ID, 10)}}
 	if after != 0 {
 		values.Set("after", strconv.FormatUint(after, 10))
 	}
-	return withQuery("locked", values)
+	return withQuery(page, values)
 }

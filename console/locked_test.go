@@ -39,7 +39,7 @@ func (p *place) lockedKeys(t *testing.T, zone int64) (keys []string) {
 // fields returns the hidden fields of the form with an action.
 func fields(t *testing.T, page, action string) url.Values {
 	t.Helper()
-	form := regexp.MustCompile(`(?s)<form[^>]*action="/console/` + action + `".*?</form>`).FindString(page)
+	form := regexp.MustCompile(`(?s)<form[^>]*action="/console/` + action + `[?"].*?</form>`).FindString(page)
 	if form == "" {
 		t.Fatalf("there is no form %s in %s", action, page)
 	}

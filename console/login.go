@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 
 	"velocityd/api"
@@ -24,13 +25,68 @@ const (
 
 // login is the content of the page on which a reader logs in.
 type login struct {
-	Fault string
-	// NoCookie says that a log-in has just succeeded and the browser has not kept its cookie.
-	NoCookie bool
+	Fault, Ended string // the sentences that say why the last log-in failed and how the last session ended, or ""
+	To           string // the page that was asked for, sealed, or ""
+	NoCookie     bool   // a log-in has just succeeded, and the browser has not kept its cookie
 }
 
+// showLogin leads readers that have a session to the page that they asked for, and shows others the log-in.
 func (c *console) showLogin(w http.ResponseWriter, r *http.Request) {
-	c.show(w, r, http.StatusOK, page{Name: "login", Title: "Log in", Content: login{NoCookie: r.URL.Query().Has("done")}})
+	query := r.URL.Query()
+	s, ended := c.session(r)
+	switch _, err := r.Cookie(cookieName(r)); {
+	case s.Token != "":
+		http.Redirect(w, r, c.pageIn(query.Get("to")), http.StatusSeeOther)
+		return
+	case err != nil && r.Header.Get("Sec-Fetch-Site") == "cross-site" && !query.Has("here"):
+		// A link of another site has led here, so the browser has kept the cookie back. It sends it if this page asks.
+		query.Set("here", "1")
+		again := "login?" + query.Encode()
+		w.Header().Set("Refresh", "0; url="+again)
+		c.show(w, r, http.StatusOK, page{Name: "elsewhere", Title: "One moment", Content: again})
+		return
+	case query.Has("refused"):
+		ended = "Its token was revoked or has expired."
+	}
+	content := login{Ended: ended, NoCookie: query.Has("done"), To: query.Get("to")}
+	c.show(w, r, http.StatusOK, page{Name: "login", Title: "Log in", Content: content})
+}
+
+// sendToLogin leads an unknown reader to the log-in, and from there back to the page that it asked for.
+func (c *console) sendToLogin(w http.ResponseWriter, r *http.Request, s session) {
+	if r.Header.Get(fieldLive) != "" {
+		w.WriteHeader(http.StatusUnauthorized) // the page says so, in place of a log-in inside it
+		return
+	}
+	query := url.Values{}
+	if address := r.URL.RequestURI(); r.Method == http.MethodGet && address != Path && isPage(address) {
+		query.Set("to", c.asked.seal(address))
+	}
+	if s.Token != "" {
+		query.Set("refused", "1")
+		setCookie(w, r, "")
+	}
+	// The address is a relative one, so that a log-in below a prefix is shown, and says that it needs a name of its own.
+	up := strings.Repeat("../", strings.Count(r.URL.EscapedPath(), "/")-strings.Count(Path, "/"))
+	w.Header().Set("Location", up+"login?"+query.Encode())
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// pageIn returns the address that is sealed in text, or that of the first page.
+func (c *console) pageIn(text string) (address string) {
+	if c.asked.open(text, &address) && isPage(address) {
+		return address
+	}
+	return Path
+}
+
+// isPage reports whether an address leads to a page of the console, however a browser reads it. Exports and steps
+// upwards have a dot in their path, and pages have none. Of answers proxies take heads of 4 KiB, so it is short.
+func isPage(address string) bool {
+	u, err := url.ParseRequestURI(address)
+	return err == nil && len(address) <= 2<<10 && strings.HasPrefix(address, Path) &&
+		!strings.Contains(u.Path, ".") && !strings.Contains(u.Path+u.RawQuery, "//") &&
+		!strings.Contains(u.Path+u.RawQuery, `\`)
 }
 
 // logIn begins a session for a token that holds. It asks the zone of log-ins before it looks at the token.
@@ -58,15 +114,16 @@ func (c *console) logIn(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, r, http.StatusServiceUnavailable, sentenceOf(err), err)
 	default:
 		now := c.Now()
-		c.setCookie(w, c.sessions.seal(session{Token: token, BeganAt: now, UsedAt: now}), sessionLength)
-		_ = v.goTo("?done=login")
+		setCookie(w, r, c.sessions.seal(session{Token: token, BeganAt: now, UsedAt: now}))
+		_ = v.goTo("login?done=login&to=" + url.QueryEscape(r.PostForm.Get("to")))
 	}
 }
 
 // refuse shows the page of log-ins again. The log gets err, unless it is nil.
 func (c *console) refuse(w http.ResponseWriter, r *http.Request, status int, fault string, err error) {
 	admission.LogEntryOf(r.Context()).Refuse(err)
-	c.show(w, r, status, page{Name: "login", Title: "Log in", Content: login{Fault: fault}})
+	content := login{Fault: fault, To: r.PostForm.Get("to")}
+	c.show(w, r, status, page{Name: "login", Title: "Log in", Content: content})
 }
 
 // mayLogIn asks the zone of log-ins. report says how the log-in has ended. refusal is nil if it may go ahead, and err
@@ -121,7 +178,7 @@ func (c *console) logOut(w http.ResponseWriter, r *http.Request) {
 	if err := c.readForm(w, r); err != nil {
 		admission.LogEntryOf(r.Context()).Refuse(err)
 	} else {
-		c.setCookie(w, "", 0)
+		setCookie(w, r, "")
 	}
 	http.Redirect(w, r, Path+"login", http.StatusSeeOther)
 }

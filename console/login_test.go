@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -41,10 +42,10 @@ func TestProxyLogsUsersInByItsOwnToken(t *testing.T) {
 func TestTokenEndingMidPageLeadsToLogIn(t *testing.T) {
 	t.Parallel()
 	p := guarded(t, before(func(w http.ResponseWriter, r *http.Request) bool {
-		return r.URL.Path == "/v1/zones" && refuse(w, access.ErrUnauthenticated)
+		return r.URL.Path == "/v1/zones/1" && refuse(w, access.ErrUnauthenticated)
 	}))
-	b := p.person(t, "carol", access.ScopeHistory).tryLogIn(t)
-	if led := b.location(t, http.MethodGet, "zones", nil); led != console.Path+"login" {
+	b := p.person(t, "carol", access.ScopeHistory).logIn(t)
+	if led := b.location(t, http.MethodGet, "zones/1", nil); !strings.HasPrefix(led, "../login?refused=1&to=") {
 		t.Errorf("the page leads to %q", led)
 	}
 }
@@ -56,13 +57,113 @@ func (b *browser) tryLogIn(t *testing.T) *browser {
 	return b
 }
 
-func TestAddressShowsLogInSuccessOnlyBriefly(t *testing.T) {
+// asked returns the sealed page in the address of the log-in to which a page leads.
+func (b *browser) asked(t *testing.T, method, path string) string {
+	t.Helper()
+	return mustParse(t, b.location(t, method, path, nil)).Query().Get("to")
+}
+
+// entered logs the person in, on the way to a sealed page, and returns where that leads.
+func (b *browser) entered(t *testing.T, to string) string {
+	t.Helper()
+	led := b.location(t, http.MethodPost, "login", url.Values{"token": {b.token}, "to": {to}})
+	if !strings.HasPrefix(led, console.Path+"login?done=login") {
+		t.Fatalf("the log-in leads to %q", led)
+	}
+	return b.location(t, http.MethodGet, strings.TrimPrefix(led, console.Path), nil)
+}
+
+func TestLoginLeadsBackToThePageAsked(t *testing.T) {
 	t.Parallel()
 	p := guarded(t)
-	b := p.person(t, "carol", access.ScopeAdmin).logIn(t)
-	if led := b.location(t, http.MethodGet, "?done=login", nil); led != console.Path {
-		t.Errorf("the first page leads to %q", led)
+	b := p.person(t, "carol", access.ScopeAdmin)
+	for _, path := range []string{"zones/1/versions", "history?blocked=true&within=day", "keys/x-_", "zones?after=1"} {
+		to := b.asked(t, http.MethodGet, path)
+		b.gets(t, "login?to="+to, http.StatusOK, `<input type="hidden" name="to" value="`+to+`">`)
+		b.posts(t, "login", url.Values{"token": {"wrong"}, "to": {to}}, http.StatusUnauthorized, `value="`+to+`"`)
+		if led := b.entered(t, to); led != console.Path+path {
+			t.Errorf("the log-in for %s leads to %s", path, led)
+		}
+		b.post(t, "logout", url.Values{})
 	}
+}
+
+func TestLoginLeadsBackToPagesAlone(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	b := p.browser(t)
+	for path, method := range map[string]string{
+		"history.csv": http.MethodGet, "history.ndjson?zone=1": http.MethodGet, "tokens/1/revoke": http.MethodPost,
+		"search": http.MethodPost, "": http.MethodGet, "zones": http.MethodHead, "%2e%2e/other": http.MethodGet,
+		"a/..%2f..%2fb": http.MethodGet, "a%5cb": http.MethodGet, "history?x=//evil.example": http.MethodGet,
+		"history?" + strings.Repeat("x", 3000): http.MethodGet,
+	} {
+		if to := b.asked(t, method, path); to != "" {
+			t.Errorf("%s %s is kept", method, path)
+		}
+	}
+	b.header = http.Header{"X-Live": {"1"}}
+	b.gets(t, "zones", http.StatusUnauthorized)
+}
+
+func TestForgedPageLeadsToTheFirstOne(t *testing.T) {
+	t.Parallel()
+	foreign := guarded(t).browser(t).asked(t, http.MethodGet, "zones")
+	p := guarded(t)
+	b := p.person(t, "carol", access.ScopeAdmin)
+	for _, to := range []string{
+		"", "zones", "https://evil.example/", "//evil.example", `\evil.example`, "/console/zones", "AAAA", foreign,
+	} {
+		if led := b.entered(t, to); led != console.Path {
+			t.Errorf("%q leads to %s", to, led)
+		}
+		b.post(t, "logout", url.Values{})
+	}
+}
+
+func TestPageReachedFromElsewhereReloadsOnce(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	known := p.person(t, "carol", access.ScopeAdmin).logIn(t)
+	elsewhere := p.browser(t) // it sends no cookie, as the browser of known with a link of another site
+	elsewhere.header = http.Header{"Sec-Fetch-Site": {"cross-site"}, "Sec-Fetch-Dest": {"document"}}
+	led := elsewhere.location(t, http.MethodGet, "zones/1?x=y", nil)
+	again, ok := strings.CutPrefix(elsewhere.refresh(t, strings.TrimPrefix(led, "../")), "0; url=")
+	if !ok || !strings.HasPrefix(again, "login?") {
+		t.Fatalf("%s reloads %q", led, again)
+	}
+	if led := known.location(t, http.MethodGet, again, nil); led != console.Path+"zones/1?x=y" {
+		t.Errorf("with a session the reload leads to %q", led)
+	}
+	elsewhere.gets(t, again, http.StatusOK, "<h1>Log in</h1>")
+	if again := elsewhere.refresh(t, again); again != "" {
+		t.Errorf("without a session it reloads again, to %s", again)
+	}
+}
+
+// refresh returns the header by which a page reloads itself.
+func (b *browser) refresh(t *testing.T, path string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.server.URL+console.Path+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(r.Header, b.header)
+	answer, err := b.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	return answer.Header.Get("Refresh")
+}
+
+func TestBrowserWithoutCookiesIsToldSoOnce(t *testing.T) {
+	t.Parallel()
+	p := guarded(t)
+	b := p.person(t, "carol", access.ScopeAdmin)
+	b.http.Jar = nil
+	b.posts(t, "login", url.Values{"token": {b.token}}, http.StatusOK, "the browser has not kept its cookie")
+	b.gets(t, "login", http.StatusOK, "<h1>Log in</h1>")
 }
 
 func TestUndecidedLogInIsNotOneTooMany(t *testing.T) {

@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"context"
 	"io"
 	"maps"
 	"net/http"
@@ -30,8 +31,13 @@ type place struct {
 	backtests   handlers.Backtests // nil: there are none
 	examine     service.Examine    // nil: there is none
 	audit       []audit.Entry      // the newest first; nil: that of the store
+	onAudit     func()             // is called for each page of audit
 	proxies     admission.Proxies  // that the interface believes
 	busy        bool               // reports are
+	reports     chan struct{}      // says that a report begins, and lets it go on; nil: it does at once
+	away        bool               // overrides are
+	busyZone    int64              // whose keys cannot be looked at
+	unready     error              // why checks cannot be decided; nil: they can
 	mu          sync.Mutex
 	later       time.Duration // by how much the console's clock is ahead
 }
@@ -61,6 +67,8 @@ func (p *place) start(t *testing.T, asksWho bool, change ...func(*console.Option
 	o := handlers.Options{
 		Limiter: service.NewLimiter(p, service.LimiterOptions{Zones: p, Timeout: time.Minute}), Reader: p, Writer: p,
 		Exports: p, Retention: p, Webhooks: p.Store, Backtests: p.backtests, Registry: p.credentials, Examine: p.examine,
+		Ready:      func(context.Context) error { return p.unready },
+		ReadySince: func() time.Time { return time.Date(2026, 11, 27, 12, 30, 1, 0, time.UTC) },
 	}
 	if asksWho {
 		cache := access.NewCache(p.credentials, access.Options{})
@@ -188,5 +196,5 @@ func (b *browser) ask(t *testing.T, method, path string, form url.Values) (statu
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer.StatusCode, string(text)
+	return answer.StatusCode, strings.ReplaceAll(string(text), "<wbr>", "") // names may break anywhere
 }

@@ -17,21 +17,21 @@ func TestOverridesAreAddedChangedAndDeletedByForms(t *testing.T) {
 	p.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	b := p.browser(t)
 	_, page := b.post(t, "overrides",
-		url.Values{"zone": {"1"}, "who": {hostile}, "action": {"deny"}, "lasts": {"never"}, "reason": {"he guesses"}})
+		url.Values{"zone": {"1"}, "bucket_key": {hostile}, "action": {"deny"}, "lasts": {"never"}, "reason": {"he guesses"}})
 	contains(t, page, "The override holds", "Always deny", "never ends", "he guesses", "&lt;img", "U+202E")
 	lacks(t, page, "<img")
 	b.posts(t, "overrides", url.Values{
-		"zone": {"2"}, "who": {"203.0.113.0/24"}, "action": {"limit"}, "rate": {"500"},
+		"zone": {"2"}, "bucket_key": {"203.0.113.0/24"}, "action": {"limit"}, "rate": {"500"},
 		"lasts": {"3600"}, "reason": {"office"},
 	}, http.StatusOK, "203.0.113.0/24", "Limit 500", "data-until")
 	b.posts(t, "overrides/1/1", url.Values{
 		"action": {"limit"}, "rate": {"9"}, "window": {"30"}, "lasts": {"until"},
-		"until": {"2030-01-02T03:04"}, "reason": {"less"},
+		"expires_at": {"2030-01-02T03:04"}, "reason": {"less"},
 	}, http.StatusOK, "Limit 9 in 30 s", "2030-01-02 03:04:00")
 	b.posts(t, "overrides/1/1", url.Values{"action": {"limit"}, "lasts": {"same"}, "reason": {"less"}},
 		http.StatusBadRequest, "Rate must be a whole number")
 	b.posts(t, "overrides/1/1", url.Values{"action": {"deny"}, "lasts": {"same"}, "reason": {" "}}, http.StatusBadRequest,
-		"Reason must not be empty")
+		`id="wrong-reason">Must not be empty`)
 	_, page = b.post(t, "overrides/1/1/delete", url.Values{"reason": {"over"}})
 	contains(t, page, "The override was deleted", "203.0.113.0/24")
 	lacks(t, page, "&lt;img")
@@ -78,7 +78,7 @@ func TestBlanketDenyIsConfirmedBeforeSaving(t *testing.T) {
 	p.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	b := p.browser(t)
 	form := url.Values{
-		"zone": {"2"}, "who": {"0.0.0.0/0"}, "action": {"deny"}, "lasts": {"28800"},
+		"zone": {"2"}, "bucket_key": {"0.0.0.0/0"}, "action": {"deny"}, "lasts": {"28800"},
 		"reason": {"ticket 4711"},
 	}
 	b.posts(t, "overrides", form, http.StatusOK, "Nothing was saved yet", "covers much of the Internet",

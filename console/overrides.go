@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -23,8 +24,14 @@ type overrideList struct {
 	IsCut bool
 }
 
-// Form is that of a new one.
-func (overrideList) Form() overrideForm { return formOf(service.Override{}) }
+// Begin is the values with which the form of a new one begins.
+func (l overrideList) Begin() url.Values {
+	begin := valuesOf(service.Override{})
+	if l.Zone != 0 {
+		begin.Set("zone", strconv.FormatInt(l.Zone, 10))
+	}
+	return begin
+}
 
 // overrides shows the overrides of a zone or of all, those that end soonest first.
 func (v *visit) overrides() error {
@@ -99,11 +106,10 @@ type overridePage struct {
 	Findings []lint.Finding
 	// Newest is the newest attempt of the override's key, unless it is for a network or there is none.
 	Newest *service.Txn
-	Fault  string
 }
 
-// Form is that of its change.
-func (p overridePage) Form() overrideForm { return formOf(p.Override) }
+// Begin is the values with which the form of its change begins.
+func (p overridePage) Begin() url.Values { return valuesOf(p.Override) }
 
 // IsUsed reports whether the newest attempt of the key met the override.
 func (p overridePage) IsUsed() bool { return p.Newest != nil && p.Newest.OverrideID == p.Override.ID }

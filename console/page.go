@@ -15,7 +15,10 @@ import (
 	"sync"
 
 	"velocityd/api"
+	"velocityd/client"
+	"velocityd/console/format"
 	"velocityd/handlers/admission"
+	"velocityd/service"
 	"velocityd/service/access"
 )
 
@@ -38,6 +41,7 @@ type page struct {
 	Path     string // where the console begins
 	Content  any
 	may      func(access.Scope) bool
+	sent     *form
 }
 
 // May reports whether the reader has a scope, in any zone.
@@ -132,7 +136,10 @@ func (v *visit) show(name, place, title string, content any) error {
 func (v *visit) showAs(status int, name, place, title string, content any) error {
 	p := page{
 		Name: name, Title: title, Place: place, Reader: v.reader.Principal, Open: v.reader.IsOpen, CanLeave: v.token != "",
-		Notice: notices()[v.r.URL.Query().Get("done")], Content: content, may: v.may,
+		Notice: notices()[v.r.URL.Query().Get("done")], Content: content, may: v.may, sent: v.sent,
+	}
+	if v.sent != nil && status == http.StatusOK {
+		status = statusOf(v.sent.err)
 	}
 	isEnough := func(scope access.Scope) bool { // tokens are for all zones
 		return v.may(scope) && (scope != access.ScopeAdmin || v.mayEverywhere(scope))
@@ -147,11 +154,17 @@ func (v *visit) showAs(status int, name, place, title string, content any) error
 }
 
 // failure is the content of the page that says why there is no other.
-type failure struct{ Sentence, Do string }
+type failure struct {
+	Do string
+	// Away is nil unless the instance is not ready. IsForm says that the reader sent a form, which must not be sent again by
+	// itself.
+	Away   *client.Readiness
+	IsForm bool
+}
 
 // fail shows a page that says why there is no other.
 func (v *visit) fail(status int, sentence, do string) error {
-	return v.showAs(status, "failure", "", sentence, failure{sentence, do})
+	return v.showAs(status, "failure", "", sentence, failure{Do: do})
 }
 
 // failBy is fail for an error of the HTTP interface.
@@ -159,12 +172,21 @@ func (v *visit) failBy(err error) error {
 	if errors.Is(err, access.ErrMissingScope) {
 		admission.LogEntryOf(v.r.Context()).Refuse(err)
 	}
-	status := statusOf(err)
-	return v.fail(status, titleOf(status), sentenceOf(err))
+	status, sentence := statusOf(err), sentenceOf(err)
+	if status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout {
+		if state, err := v.readiness(); err == nil && state.Cause != "" {
+			return v.showAs(status, "failure", "", "Not ready",
+				failure{sentence, &state, v.r.Method == http.MethodPost})
+		}
+	}
+	return v.fail(status, titleOf(status), sentence)
 }
 
 // statusOf returns the status of an error of the HTTP interface.
 func statusOf(err error) int {
+	if errors.As(err, new(unmeant)) {
+		return http.StatusOK
+	}
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
 		return problem.Status
 	}
@@ -192,13 +214,25 @@ func titleOf(status int) string {
 
 // sentenceOf returns an error in words for people.
 func sentenceOf(err error) string {
+	_, rule := ruleOf(err)
+	return format.UpperFirst(rule)
+}
+
+// ruleOf returns an error in words and, if it is about one field, the name of it, with which the words then begin.
+func ruleOf(err error) (name, rule string) {
+	if field := (*service.FieldError)(nil); errors.As(err, &field) {
+		return field.Field, strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": ") + "."
+	}
+	if errors.Is(err, service.ErrPrecondition) {
+		return "", "It was changed meanwhile, and nothing was saved. The page shows it as it is now."
+	}
 	if problem := (*api.Problem)(nil); errors.As(err, &problem) {
-		return problem.Detail
+		return strings.TrimPrefix(problem.Pointer, "/"), problem.Detail
 	}
 	if kind, known := api.KindOf(err); known && kind.Detail != "" {
-		return kind.Detail
+		return "", kind.Detail
 	}
-	return err.Error()
+	return "", err.Error()
 }
 
 // protected sets the headers that keep a page from loading, running or sending anything foreign.

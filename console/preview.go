@@ -6,19 +6,16 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
+	"velocityd/api"
 	"velocityd/console/chart"
 	"velocityd/console/format"
 	"velocityd/console/settings"
 	"velocityd/service"
 	"velocityd/service/backtest"
 )
-
-// previewRates is how many rates one preview tries.
-const previewRates = 12
 
 // preview is the content of the page that shows what other settings would have done.
 type preview struct {
@@ -35,6 +32,7 @@ type preview struct {
 	Last    int // the number of the last choice
 	Demand  chart.Demand
 	MaySave bool
+	Form    form // an empty one: that of the zone is shown again
 }
 
 type previewChoice struct {
@@ -43,36 +41,15 @@ type previewChoice struct {
 	IsNow, IsAsked bool // the rate that the zone has, and the one that the form has
 }
 
-// ratesAround returns the rates to be tried: all small ones, or some around the present and the asked one.
-func ratesAround(now, asked int) []int {
-	var rates []int
-	if top := max(now, asked); top <= previewRates-2 {
-		for rate := 1; rate <= previewRates; rate++ {
-			rates = append(rates, rate)
-		}
-		rates = append(rates, now, asked)
-	} else {
-		rates = []int{now, asked}
-		for _, part := range []float64{1.25, 0.8, 1.5, 0.67, 2, 0.5, 3, 0.33, 4, 0.25, 6, 0.1, 10} {
-			rate := int(part*float64(asked) + 0.5)
-			if len(rates) < previewRates && rate >= 1 && rate <= service.MaxRate && !slices.Contains(rates, rate) {
-				rates = append(rates, rate)
-			}
-		}
-	}
-	slices.Sort(rates)
-	return slices.Compact(rates)
-}
-
 // beginPreview begins a back-test with the settings of a form, and leads to its page.
-func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) error {
-	days, err := strconv.Atoi(form.Get("days"))
+func (v *visit) beginPreview(now, zone service.Zone) error {
+	days, err := strconv.Atoi(v.r.PostForm.Get("days"))
 	if err != nil || days < 1 || days > int(backtest.MaxTime.Hours()/24) {
 		days = 7
 	}
 	since := v.Now().Add(-time.Duration(days) * 24 * time.Hour).UTC().Truncate(time.Microsecond)
 	query := backtest.Query{ZoneID: zone.ID, Since: service.At(since), Grid: backtest.Grid{
-		Rates: ratesAround(f.Now.Rate, zone.Rate), Lockouts: []service.Duration{service.Lasting(zone.Lockout)},
+		Rates: backtest.RatesAround(now.Rate, zone.Rate), Lockouts: []service.Duration{service.Lasting(zone.Lockout)},
 		Counts: []service.Counts{zone.Counts},
 	}}
 	if zone.Calendar.IsNone() {
@@ -82,13 +59,12 @@ func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) err
 	}
 	job, err := v.api.BeginBacktest(v.r.Context(), query, "")
 	if errors.Is(err, service.ErrBusy) {
-		f.Fault = "The preview was not begun: " + sentenceOf(err)
-		return v.showForm(http.StatusServiceUnavailable, f, form)
+		return &api.Problem{Status: statusOf(err), Detail: "The preview was not begun: " + sentenceOf(err)}
 	}
 	if err != nil {
 		return err
 	}
-	changed := settings.ChangedValues(f.Now, zone)
+	changed := settings.ChangedValues(now, zone)
 	return v.goTo(fmt.Sprintf("zones/%d/preview/%s?%s", zone.ID, url.PathEscape(job.ID), changed.Encode()))
 }
 
@@ -96,7 +72,7 @@ func (v *visit) beginPreview(f zoneForm, zone service.Zone, form url.Values) err
 func (v *visit) showPreview(zone service.Zone) error {
 	wanted, err := settings.Read(v.r.URL.Query(), zone)
 	if err != nil {
-		return v.fail(http.StatusBadRequest, "The address of this preview is not whole.", sentenceOfField(err))
+		return v.fail(http.StatusBadRequest, "The address of this preview is not whole.", sentenceOf(err))
 	}
 	job, err := v.api.BacktestJob(v.r.Context(), zone.ID, v.r.PathValue("job"))
 	if err != nil {

@@ -1,90 +1,24 @@
 package console
 
 import (
-	"cmp"
 	"net/url"
-	"slices"
+	"strconv"
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/zonereport"
 )
 
-const (
-	// maxRelatedChecks bounds the attempts of a key whose other keys a page of its own counts, and shownRelated the other
-	// keys that the page of a key shows at once.
-	maxRelatedChecks, shownRelated = 5000, 12
-)
+// maxRelatedChecks bounds the attempts of a key whose other keys a page of its own counts.
+const maxRelatedChecks = 5000
 
-// relatedKeys are the other keys of the checks of a key: the addresses of a user, or the users of an address.
-type relatedKeys struct {
-	Checks  int // that were looked at
-	Since   time.Time
-	HasMore bool // there are older ones
-	All     []relatedKey
-}
-
-type relatedKey struct {
-	Bucket          service.Bucket
-	Checks          int
-	FirstAt, LastAt time.Time
-	Origin          *service.Origin
-}
-
-// Shown are the keys of most checks, and Rest the others.
-func (b relatedKeys) Shown() []relatedKey { return b.All[:min(shownRelated, len(b.All))] }
-
-// Rest are those that are not Shown.
-func (b relatedKeys) Rest() []relatedKey { return b.All[len(b.Shown()):] }
-
-// relatedKeysOf counts the other keys of the checks of a key. own are the buckets of the key itself, in any form that
-// zones keep it in.
-func relatedKeysOf(checks []service.RecordedCheck, own map[service.Bucket]bool, hasMore bool) relatedKeys {
-	found := relatedKeys{HasMore: hasMore}
-	places, isSeen := map[service.Bucket]int{}, map[service.CheckKey]bool{}
-	for _, check := range checks {
-		of := check.Txns[0].Check()
-		if isSeen[of] {
-			continue // the key has a txn of it in another zone, too
-		}
-		isSeen[of] = true
-		found.Checks++
-		isCounted := map[service.Bucket]bool{}
-		for _, t := range check.Txns {
-			if found.Since.IsZero() || t.CreatedAt.Before(found.Since) {
-				found.Since = t.CreatedAt.Time
-			}
-			if isCounted[t.Bucket] || own[t.Bucket] {
-				continue
-			}
-			isCounted[t.Bucket] = true
-			place, isKnown := places[t.Bucket]
-			if !isKnown {
-				place = len(found.All)
-				places[t.Bucket] = place
-				found.All = append(
-					found.All, relatedKey{Bucket: t.Bucket, FirstAt: t.CreatedAt.Time, LastAt: t.CreatedAt.Time, Origin: t.Origin})
-			}
-			n := &found.All[place]
-			n.Checks++
-			if t.CreatedAt.Before(n.FirstAt) {
-				n.FirstAt = t.CreatedAt.Time
-			}
-			if t.CreatedAt.After(n.LastAt) {
-				n.LastAt = t.CreatedAt.Time
-			}
-		}
-	}
-	slices.SortStableFunc(found.All, func(a, b relatedKey) int {
-		return cmp.Or(cmp.Compare(b.Checks, a.Checks), b.LastAt.Compare(a.LastAt))
-	})
-	return found
-}
-
-// relatedPage is the content of the page of all keys that were named beside a key.
+// relatedPage is the content of the page of all keys that were named beside a key. Tried is the zone of the keys if
+// only those of one zone are asked for, in checks without a success, and otherwise 0.
 type relatedPage struct {
 	Bucket service.Bucket
 	Until  time.Time
-	relatedKeys
+	Tried  int64
+	zonereport.RelatedKeys
 }
 
 // relatedToKey shows all keys that the checks of a key named in a time.
@@ -97,47 +31,32 @@ func (v *visit) relatedToKey() error {
 	if err != nil {
 		return err
 	}
-	query, all := f.query, service.CheckPage{}
+	query, tried := f.query, int64(0)
+	if len(query.Zones) > 0 {
+		tried = query.Zones[0]
+	}
 	query.Zones, query.Keys, query.Limit = []int64{bucket.ZoneID}, []string{bucket.Key}, service.MaxHistoryPage
-	for {
-		page, err := v.api.Checks(v.r.Context(), query)
-		if err != nil {
-			return err
-		}
-		all.Checks, all.Next = append(all.Checks, page.Checks...), page.Next
-		if query.Cursor = page.Next; page.Next == 0 || len(all.Checks) >= maxRelatedChecks {
-			break
-		}
+	all, err := v.pagesOfChecks(query, func(all service.CheckPage, _ int) bool {
+		return len(all.Checks) >= maxRelatedChecks
+	})
+	if err != nil {
+		return err
 	}
 	own := map[service.Bucket]bool{}
-	for _, t := range ownTxns(all.Checks, bucket) {
+	for _, t := range zonereport.OwnTxns(all.Checks, bucket) {
 		own[t.Bucket] = true
 	}
-	return v.show("related", "", "Beside a key",
-		relatedPage{bucket, query.Until, relatedKeysOf(all.Checks, own, all.Next != 0)})
-}
-
-// ownTxns returns the txns of a bucket among those of its checks. Its key may be recorded in several forms, by the keys
-// of pseudonyms: so the only txn of the zone in a check is one of the bucket, too.
-func ownTxns(checks []service.RecordedCheck, bucket service.Bucket) (own []service.Txn) {
-	for _, check := range checks {
-		var ofZone []service.Txn
-		for _, t := range check.Txns {
-			if t.ZoneID == bucket.ZoneID {
-				ofZone = append(ofZone, t)
-			}
-		}
-		for _, t := range ofZone {
-			if t.Bucket == bucket || len(ofZone) == 1 {
-				own = append(own, t)
-			}
-		}
+	found := zonereport.RelatedKeysOf(all.Checks, own, all.Next != 0)
+	if tried != 0 {
+		found = zonereport.TriedKeysOf(all.Checks, own, all.Next != 0, tried)
 	}
-	return own
+	return v.show("related", "", "Beside a key", relatedPage{bucket, query.Until, tried, found})
 }
 
-// relatedPath returns the path of the keys beside a bucket's, from an instant on and up to another one, as addresses
-// have it.
-func (c *console) relatedPath(bucket service.Bucket, since time.Time, until string) string {
-	return withQuery("keys/"+c.sealedKey(bucket)+"/beside", url.Values{"since": {addressTime(since)}, "until": {until}})
+// triedPath returns the path of the keys of a zone that were named without a success beside a bucket's, from an instant
+// on and before another one.
+func (c *console) triedPath(bucket service.Bucket, zone int64, since, until service.Instant) string {
+	return withQuery("keys/"+c.sealedKey(bucket)+"/beside", url.Values{
+		"zone": {strconv.FormatInt(zone, 10)}, "since": {addressTime(since.Time)}, "until": {addressTime(until.Time)},
+	})
 }

@@ -23,8 +23,11 @@ func (v *visit) releaseSelected() error {
 	if err != nil {
 		return err
 	}
+	if _, err := v.withReason(); err != nil {
+		return err
+	}
 	if len(ids) == 0 {
-		return v.fail(http.StatusBadRequest, "No key was marked.", "Go back, mark the keys to release, and give a reason.")
+		return invalid("No key is marked. Mark the keys to release.")
 	}
 	keys, err := v.keysOfLockouts(zone, ids)
 	if err != nil {
@@ -35,18 +38,17 @@ func (v *visit) releaseSelected() error {
 		return err
 	}
 	if refused != nil {
-		return v.fail(http.StatusConflict, fmt.Sprintf("%d of %d buckets were released.", released, len(keys)),
-			sentenceOf(refused))
+		return &api.Problem{
+			Status: http.StatusConflict,
+			Detail: fmt.Sprintf("%d of %d buckets were released. %s", released, len(keys), sentenceOf(refused)),
+		}
 	}
 	return v.goTo("locked?done=released&zone=" + strconv.FormatInt(zone, 10))
 }
 
 // selection reads a zone and the txns with which lockouts began, the newest first.
 func selection(zone string, txns []string) (zoneID int64, ids []uint64, err error) {
-	malformed := &api.Problem{
-		Status: http.StatusBadRequest,
-		Detail: "The form is not one of this page. Load the page again.",
-	}
+	malformed := invalid("The form is not one of this page. Load the page again.")
 	if zoneID, err = strconv.ParseInt(zone, 10, 64); err != nil || len(txns) > service.MaxReleases {
 		return 0, nil, malformed
 	}
@@ -162,11 +164,12 @@ func (v *visit) releasing() (r releasing, err error) {
 		Zone: *zone, Confirm: strings.TrimSpace(form.Get("confirm")), Reason: form.Get("reason"),
 		IsMore: form.Get("more") != "",
 	}
+	_, err = v.withReason()
 	if r.Confirm != strconv.FormatInt(zone.ID, 10) && (zone.Description == "" || r.Confirm != zone.Description) {
-		return r, &api.Problem{
-			Status: http.StatusBadRequest,
-			Detail: "Nothing was released. To release all, type the zone's id or its description, exactly.",
-		}
+		err = faults{service.NewFieldError("confirm", "is neither the id nor the description of the zone"), err}
+	}
+	if err != nil {
+		return r, err
 	}
 	r.Next, _ = strconv.ParseUint(form.Get("next"), 10, 64) // without it all are released
 	if form.Get("total") == "" {

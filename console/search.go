@@ -3,9 +3,11 @@ package console
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"velocityd/client"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -22,7 +24,9 @@ type search struct {
 	// while. ScannedUntil is how far back that went, or the zero time if it went through all.
 	IsFar        bool
 	ScannedUntil time.Time
-	// Keys are the zones in which it may be a key, and Left how many zones were not looked at.
+	// Zones are those of this number or with it in their names.
+	Zones []service.Zone
+	// Keys are the zones in which it may be a key, and Left how many zones could not be looked at in time.
 	Keys []keyStatus
 	Left int
 }
@@ -37,7 +41,7 @@ func (v *visit) postSearch() error {
 		return v.goTo("search")
 	}
 	if len(text) > mostSearched {
-		return v.fail(http.StatusBadRequest, "This is too long.", "A key has at most 255 characters, and an id has fewer.")
+		return service.NewFieldError("text", "is too long: a key has at most 255 characters, and an id has fewer")
 	}
 	return v.goTo("search?key=" + v.sealedKey(service.Bucket{Key: text}))
 }
@@ -81,8 +85,16 @@ func (v *visit) find(found *search) (err error) {
 			return err
 		}
 	}
+	zones, err := v.api.Zones(v.r.Context())
+	if statusOf(err) == http.StatusForbidden {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	found.Zones = client.ZonesNamed(zones, found.Text)
 	if v.may(access.ScopePeek) {
-		if found.Keys, found.Left, err = v.keyStatuses(service.Bucket{Key: found.Text}); err != nil {
+		if found.Keys, found.Left, err = v.keyStatuses(zones, service.Bucket{Key: found.Text}); err != nil {
 			return err
 		}
 	}
@@ -152,6 +164,9 @@ func (s search) only() (path string, isOne bool) {
 	if s.IsKey() {
 		paths = append(paths, "keys/"+s.Sealed)
 	}
+	for _, zone := range s.Zones {
+		paths = append(paths, relative(zonePath(zone.ID)))
+	}
 	if len(paths) != 1 {
 		return "", false
 	}
@@ -161,13 +176,11 @@ func (s search) only() (path string, isOne bool) {
 func relative(path string) string { return strings.TrimPrefix(path, Path) }
 
 // IsKey reports whether some zone has seen the text as a key.
-func (s search) IsKey() bool {
-	for _, k := range s.Keys {
-		if k.IsSeen() {
-			return true
-		}
-	}
-	return false
+func (s search) IsKey() bool { return slices.ContainsFunc(s.Keys, keyStatus.IsSeen) }
+
+// IsFound reports whether the text means something.
+func (s search) IsFound() bool {
+	return s.Txn != nil || len(s.Attempt)+len(s.Zones) > 0 || s.IsKey()
 }
 
 // IsNetwork reports whether the text is a network of addresses.
@@ -176,15 +189,15 @@ func (s search) IsNetwork() bool {
 	return ok && strings.Contains(s.Text, "/")
 }
 
-// Taken returns the zones that take the text as a key.
-func (s search) Taken() (taken []keyStatus) {
+// Seen returns the zones that know the text as a key or, if there is none, those that take it.
+func (s search) Seen() (seen []keyStatus) {
 	for _, k := range s.Keys {
-		if k.Refused == "" {
-			taken = append(taken, k)
+		if k.IsSeen() || k.Refused == "" && !s.IsKey() {
+			seen = append(seen, k)
 		}
 	}
-	return taken
+	return seen
 }
 
-// Folded returns the zones that keep the key in another spelling than it was typed.
+// Folded returns the zones that keep the key in another spelling than it was typed, or do not take it.
 func (s search) Folded() []folding { return foldings(s.Keys) }

@@ -1,16 +1,17 @@
 package console
 
 import (
+	"net"
 	"net/http"
 	"time"
 )
 
 const (
-	// cookieName begins with __Host-, so that a browser takes it from this origin alone (RFC 6265bis, section 4.1.3.2).
-	cookieName = "__Host-velocityd"
 	// sessionLength is how long a session lasts, and idleLength how long it lasts without a page that the reader asks for.
 	sessionLength = 8 * time.Hour
 	idleLength    = 30 * time.Minute
+	// keptLength is how long a browser keeps the cookie: longer than the session, so that the log-in can say how it ended.
+	keptLength = 24 * time.Hour
 	// renewAfter bounds how often the cookie is written anew.
 	renewAfter = time.Minute
 )
@@ -25,17 +26,30 @@ type session struct {
 	UsedAt  time.Time `json:"used_at"`
 }
 
-// session returns that of a request, unless it has none that holds.
-func (c *console) session(r *http.Request) (s session, ok bool) {
-	cookie, err := r.Cookie(cookieName)
-	if err != nil || !c.sessions.open(cookie.Value, &s) {
-		return session{}, false
+// cookieName returns the name of the cookie. It begins with __Host-, so that a browser takes it from this origin alone
+// (RFC 6265bis, section 4.1.3.2), and has the port of the address, because the ports of a host share their cookies.
+func cookieName(r *http.Request) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		return "__Host-velocityd-" + port
 	}
+	return "__Host-velocityd"
+}
+
+// session returns that of a request, or the zero session if none holds. ended says how one of before has ended.
+func (c *console) session(r *http.Request) (s session, ended string) {
+	cookie, err := r.Cookie(cookieName(r))
 	now := c.Now()
-	if now.Sub(s.BeganAt) >= sessionLength || now.Sub(s.UsedAt) >= idleLength {
-		return session{}, false
+	switch {
+	case err != nil:
+		return session{}, ""
+	case !c.sessions.open(cookie.Value, &s):
+		return session{}, "The service was started anew, or another one answers: --console-key-file keeps sessions."
+	case now.Sub(s.BeganAt) >= sessionLength:
+		return session{}, "It was 8 hours old."
+	case now.Sub(s.UsedAt) >= idleLength:
+		return session{}, "You have asked for no page for 30 minutes."
 	}
-	return s, true
+	return s, ""
 }
 
 // keepSession writes the cookie of a session that is in use.
@@ -45,17 +59,17 @@ func (c *console) keepSession(w http.ResponseWriter, r *http.Request, s session)
 		return
 	}
 	s.UsedAt = now
-	c.setCookie(w, c.sessions.seal(s), s.BeganAt.Add(sessionLength).Sub(now))
+	setCookie(w, r, c.sessions.seal(s))
 }
 
 // setCookie writes the cookie; an empty value removes it.
-func (c *console) setCookie(w http.ResponseWriter, value string, lasts time.Duration) {
-	age := int(lasts.Seconds())
+func setCookie(w http.ResponseWriter, r *http.Request, value string) {
+	age := int(keptLength.Seconds())
 	if value == "" {
 		age = -1
 	}
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true,
+		Name: cookieName(r), Value: value, Path: "/", MaxAge: age, Secure: true, HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
 	})
 }

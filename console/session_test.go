@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestSessionHoldsOnInstancesWithKeyUntilRevoked(t *testing.T) {
 	shows := func(name string, change func(*console.Options)) bool {
 		p.start(t, true, change)
 		b := p.browser(t)
-		b.http.Jar.SetCookies(mustParse(t, p.server.URL), cookies)
+		b.take(t, cookies[0].Value)
 		_, page := b.get(t, "")
 		return strings.Contains(page, name)
 	}
@@ -63,6 +64,16 @@ func TestSessionHoldsOnInstancesWithKeyUntilRevoked(t *testing.T) {
 	if shows("carol", withKey(1)) {
 		t.Error("a session outlives its token")
 	}
+}
+
+// take gives the browser the session of an instance that seems to have had the address of the present one.
+func (b *browser) take(t *testing.T, value string) {
+	t.Helper()
+	address := mustParse(t, b.server.URL)
+	b.http.Jar.SetCookies(address, []*http.Cookie{{
+		Name: "__Host-velocityd-" + address.Port(), Value: value, Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+	}})
 }
 
 func mustParse(t *testing.T, address string) *url.URL {
@@ -89,13 +100,63 @@ func TestCookieHidesTokenAndIsForOwnOrigin(t *testing.T) {
 	}
 	answer.Body.Close()
 	cookie := answer.Header.Get("Set-Cookie")
-	for _, wanted := range []string{"__Host-velocityd=", "; Path=/;", "HttpOnly", "Secure", "SameSite=Strict"} {
+	name := "__Host-velocityd-" + mustParse(t, p.server.URL).Port() + "="
+	for _, wanted := range []string{name, "; Path=/;", "HttpOnly", "Secure", "SameSite=Strict"} {
 		if !strings.Contains(cookie, wanted) {
 			t.Errorf("the cookie %q lacks %s", cookie, wanted)
 		}
 	}
 	if strings.Contains(cookie, "Domain") || strings.Contains(cookie, token.Reveal()) {
 		t.Errorf("the cookie is %q", cookie)
+	}
+}
+
+func TestPortsOfAHostHaveSessionsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	one, other := guarded(t), guarded(t)
+	b := one.person(t, "carol", access.ScopeAdmin).logIn(t)
+	there := other.person(t, "dave", access.ScopeAdmin)
+	there.http.Jar = b.http.Jar // it sends cookies to every port of a host
+	there.logIn(t)
+	b.gets(t, "", http.StatusOK, ">carol<")
+	there.post(t, "logout", url.Values{})
+	there.gets(t, "", http.StatusOK, "<h1>Log in</h1>")
+	b.gets(t, "", http.StatusOK, ">carol<")
+}
+
+func TestLoginSaysHowTheSessionEnded(t *testing.T) {
+	t.Parallel()
+	for end, wanted := range map[string]string{
+		"idle": "You have asked for no page for 30 minutes.", "long": "It was 8 hours old.",
+		"another": "The service was started anew, or another one answers", "revoked": "Its token was revoked or has expired.",
+		"left": "",
+	} {
+		var isRevoked atomic.Bool
+		p := guarded(t, before(func(w http.ResponseWriter, _ *http.Request) bool {
+			return isRevoked.Load() && refuse(w, access.ErrUnauthenticated)
+		}))
+		b := p.person(t, "carol", access.ScopeAdmin).logIn(t)
+		switch end {
+		case "idle":
+			p.pass(30 * time.Minute)
+		case "long":
+			for range 17 {
+				b.get(t, "zones")
+				p.pass(29 * time.Minute)
+			}
+		case "another":
+			cookies := b.http.Jar.Cookies(mustParse(t, p.server.URL))
+			p.start(t, true)
+			b.take(t, cookies[0].Value)
+		case "revoked":
+			isRevoked.Store(true)
+		case "left":
+			b.post(t, "logout", url.Values{})
+		}
+		page := b.gets(t, "zones", http.StatusOK, "<h1>Log in</h1>", wanted)
+		if says := strings.Contains(page, "Your session has ended."); says != (wanted != "") {
+			t.Errorf("%s: the log-in says that a session has ended: %t", end, says)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"velocityd/client"
 	"velocityd/console/chart"
 	"velocityd/console/format"
 	"velocityd/service"
@@ -16,8 +17,12 @@ func (c *console) funcs() template.FuncMap {
 	all := template.FuncMap{
 		"file": c.files.address, "zonePath": zonePath, "txnPath": txnPath, "overridePath": overridePath,
 		"historyPath": c.historyPath,
-		"relatedPath": c.relatedPath,
-		"bucket":      bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": chart.Spark, "task": taskInWords,
+		"triedPath":   c.triedPath,
+		"addressTime": addressTime,
+		"slug":        slug,
+		"bucket":      bucketOf, "keyPath": c.keyPath, "sealed": c.sealedKey, "spark": chart.Spark,
+		"chart":         chart.ChartOf,
+		"numberAndName": client.NumberAndName,
 	}
 	maps.Copy(all, format.Funcs())
 	return all

@@ -2,11 +2,11 @@ package console
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
+	"velocityd/service"
 	"velocityd/service/access"
 )
 
@@ -70,13 +70,13 @@ func (v *visit) revokeToken() error {
 	case err != nil:
 		return err
 	case len(page) == 0 || page[0].ID != id:
-		return v.fail(http.StatusNotFound, "There is no such token.", "The page of tokens lists all of them.")
+		return fmt.Errorf("%w: there is no such token", service.ErrNotFound)
 	}
-	why, fault := v.confirmed("name of the token", page[0].Name)
-	if fault != "" {
-		return v.fail(http.StatusBadRequest, "The token was not revoked.", fault)
+	ctx, err := v.confirmed("name of the token", page[0].Name)
+	if err != nil {
+		return err
 	}
-	if err := v.api.RevokeToken(why, id, ""); err != nil {
+	if err := v.api.RevokeToken(ctx, id, ""); err != nil {
 		return err
 	}
 	return v.goTo(fmt.Sprintf("tokens?all&after=%d&done=revoke", id-1))

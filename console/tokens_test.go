@@ -18,7 +18,7 @@ func TestTokensAreListedAndRevokedByTypedName(t *testing.T) {
 	page := admin.logIn(t).gets(t, "tokens", http.StatusOK, ">you<", ">admin<", ">analyst<", "&lt;img",
 		"velocityd token create")
 	lacks(t, page, admin.token, analyst.token, "<img")
-	admin.posts(t, "tokens/2/revoke", url.Values{"typed": {"ann"}}, http.StatusBadRequest, "The token was not revoked")
+	admin.posts(t, "tokens/2/revoke", url.Values{"typed": {"ann"}}, http.StatusBadRequest, "not the name of the token")
 	admin.posts(t, "tokens/2/revoke", url.Values{"typed": {"ann " + hostile}, "reason": {"he has left"}}, http.StatusOK,
 		"The token was revoked", "Revoked")
 	_, page = admin.get(t, "tokens")

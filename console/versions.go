@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"velocityd/api"
@@ -15,9 +14,6 @@ import (
 	"velocityd/service/lint"
 	"velocityd/service/undo"
 )
-
-// mostAuditPages bounds the pages of the audit that one restoration reads.
-const mostAuditPages = 20
 
 // versionList is the content of the page of a zone's versions.
 type versionList struct {
@@ -93,7 +89,7 @@ func (v *visit) restoration() (r restoration, err error) {
 	if !ok || !isChange || id > service.MaxZoneID {
 		return r, &api.Problem{Status: http.StatusNotFound, Detail: "The address names no change of a zone."}
 	}
-	entries, err := v.entriesSince(int64(id), change)
+	entries, err := undo.EntriesSince(v.r.Context(), v.api, int64(id), change)
 	if err != nil {
 		return r, err
 	}
@@ -136,49 +132,18 @@ func (v *visit) restoration() (r restoration, err error) {
 	return r, nil
 }
 
-// entriesSince returns a change of a zone or its overrides and the later ones, in their order.
-func (v *visit) entriesSince(zone int64, change uint64) (entries []audit.Entry, err error) {
-	q := audit.Query{Zones: []int64{zone}, Subjects: []string{"zone", "override"}, Limit: audit.MaxPage}
-	for range mostAuditPages {
-		page, err := v.api.AuditEntries(v.r.Context(), q)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range page.Entries {
-			if e.ID >= change {
-				entries = append(entries, e)
-			}
-		}
-		if q.Cursor = page.Next; q.Cursor <= change {
-			slices.Reverse(entries)
-			if len(entries) == 0 || entries[0].ID != change {
-				return nil, &api.Problem{
-					Status: http.StatusNotFound,
-					Detail: "The audit has no such change of this zone or its overrides any more.",
-				}
-			}
-			return entries, nil
-		}
-	}
-	return nil, &api.Problem{
-		Status: http.StatusConflict,
-		Detail: "Too much was changed since. 'velocityd zone restore' has no such bound.",
-	}
-}
-
 // putBack gives a zone the settings that it had before a change, and makes the overrides anew that were deleted since.
 func (v *visit) putBack() error {
 	plan, err := v.restoration()
 	if err != nil {
 		return err
 	}
-	why, fault := v.confirmed("number of the zone", strconv.FormatInt(plan.ID, 10))
+	why, err := v.confirmed("number of the zone", strconv.FormatInt(plan.ID, 10))
 	switch {
-	case fault != "":
-		return v.fail(http.StatusBadRequest, "The zone was not put back.", fault)
+	case err != nil:
+		return err
 	case v.r.PostForm.Get("revision") != strconv.FormatInt(plan.Revision, 10):
-		return v.fail(http.StatusConflict, "The zone was not put back.",
-			"It was changed meanwhile. Look at its versions again.")
+		return service.ErrPrecondition
 	}
 	if len(plan.Changes) > 0 || plan.Revision == 0 {
 		match := service.Match{Absent: plan.Revision == 0, Revision: uint64(plan.Revision)}
@@ -188,8 +153,10 @@ func (v *visit) putBack() error {
 	}
 	for i, o := range plan.Overrides {
 		if _, err := v.api.AddOverride(why, o, ""); err != nil {
-			return v.fail(http.StatusConflict, "Not all overrides came back.",
-				fmt.Sprintf("%d of %d came back. %s", i, len(plan.Overrides), sentenceOf(err)))
+			return &api.Problem{
+				Status: http.StatusConflict,
+				Detail: fmt.Sprintf("%d of %d overrides came back. %s", i, len(plan.Overrides), sentenceOf(err)),
+			}
 		}
 	}
 	return v.goTo(fmt.Sprintf("zones/%d?done=back", plan.ID))

@@ -27,6 +27,7 @@ type visit struct {
 	api    *client.Client
 	token  string // "" if the reader is known without one
 	reader access.Identity
+	sent   *form // that was not taken, or nil
 }
 
 // visit finds the caller, by a token or, without one, by all that the request itself says. The error is that of the
@@ -46,7 +47,7 @@ func (c *console) visit(w http.ResponseWriter, r *http.Request, token string) (*
 // visited returns the handler of a page for known readers. Others are led to the log-in.
 func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		s, hasSession := c.session(r)
+		s, _ := c.session(r)
 		v, err := c.visit(w, r, s.Token)
 		isKnown := err == nil
 		if isKnown && r.Method == http.MethodPost {
@@ -58,14 +59,14 @@ func (c *console) visited(handle func(*visit) error) http.HandlerFunc {
 			err = &api.Problem{Title: "This form was not taken", Status: http.StatusForbidden, Detail: detail}
 		}
 		if err == nil {
-			if hasSession {
+			if s.Token != "" {
 				c.keepSession(w, r, s)
 			}
 			err = handle(v)
 		}
 		switch {
 		case errors.Is(err, access.ErrUnauthenticated): // perhaps since the page began
-			c.sendToLogin(w, r)
+			c.sendToLogin(w, r, s)
 		case err != nil:
 			_ = v.failBy(err)
 		}
@@ -107,19 +108,6 @@ func requiring(scope access.Scope, handle func(*visit) error) func(*visit) error
 	}
 }
 
-// sendToLogin leads an unknown reader to the log-in.
-func (c *console) sendToLogin(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get(fieldLive) != "" {
-		w.WriteHeader(http.StatusUnauthorized) // the page says so, in place of a log-in inside it
-		return
-	}
-	where := Path + "login"
-	if r.URL.Query().Get("done") == "login" {
-		where += "?done"
-	}
-	http.Redirect(w, r, where, http.StatusSeeOther)
-}
-
 // may reports whether the reader has a scope, in any zone.
 func (v *visit) may(scope access.Scope) bool {
 	return v.reader.IsOpen || v.reader.Has(scope)
@@ -133,16 +121,13 @@ func (v *visit) goTo(path string) error {
 }
 
 // confirmed returns the context of an action whose form has a reason and the text that the reader had to type, which is
-// called thing. Otherwise fault names the fault.
-func (v *visit) confirmed(thing, text string) (ctx context.Context, fault string) {
+// called thing.
+func (v *visit) confirmed(thing, text string) (context.Context, error) {
 	ctx, err := v.withReason()
-	switch {
-	case strings.TrimSpace(v.r.PostForm.Get("typed")) != text:
-		return nil, "The text that was typed is not the " + thing + ". Go back, and type it again."
-	case err != nil:
-		return nil, sentenceOfField(err) + " Go back, and say why."
+	if strings.TrimSpace(v.r.PostForm.Get("typed")) != text {
+		err = faults{service.NewFieldError("typed", "is not the %s", thing), err}
 	}
-	return ctx, ""
+	return ctx, err
 }
 
 // withReason returns the context of a change, which is recorded with the reason that the form gives. The error is a

@@ -95,8 +95,8 @@ func TestZoneIsMadeChangedAndDeletedByForms(t *testing.T) {
 	}, http.StatusOK, "The zone was made")
 	b.posts(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "lockout": {"30"}, "do": {"look"}},
 		http.StatusOK, "<del>5</del>", "<ins>9</ins>", "<code>lockout</code> is shorter than the window")
-	b.posts(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"save"}}, http.StatusBadRequest,
-		"Reason must not be empty", `value="9"`)
+	b.posts(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"save"}, "reason": {""}}, http.StatusBadRequest,
+		`id="wrong-reason">Must not be empty`, `value="9"`)
 	b.posts(t, "zones/7/edit", url.Values{"revision": {"1"}, "rate": {"9"}, "do": {"shadow"}, "reason": {"ticket 4711"}},
 		http.StatusOK, "The zone was changed")
 	if zone, err := p.Zone(t.Context(), 7); err != nil || zone.Rate != 9 || zone.Mode != service.ModeShadow ||
@@ -104,7 +104,7 @@ func TestZoneIsMadeChangedAndDeletedByForms(t *testing.T) {
 		t.Errorf("the zone is %+v, %v", zone, err)
 	}
 	b.posts(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"70"}}, http.StatusBadRequest,
-		"The zone was not deleted")
+		`id="wrong-typed">Is not the number of the zone.`)
 	b.posts(t, "zones/7/delete", url.Values{"revision": {"2"}, "typed": {"7"}, "reason": {"ticket 4712"}}, http.StatusOK,
 		"The zone was deleted")
 	if _, err := p.Zone(t.Context(), 7); err == nil {
@@ -132,7 +132,7 @@ func TestFormDoesNotOverwriteAnothersChange(t *testing.T) {
 		"reason": {"ticket 4711"},
 	}
 	status, page := b.post(t, "zones/1/edit", mine)
-	if status != http.StatusConflict {
+	if status != http.StatusPreconditionFailed {
 		t.Errorf("the status is %d", status)
 	}
 	contains(t, page, "This zone was changed meanwhile", "<td>50</td><td>8</td>", "<td>1 h</td><td>never</td>",
@@ -152,7 +152,8 @@ func TestWrongFormNamesItsFieldAndKeepsOthers(t *testing.T) {
 	} {
 		form := url.Values{"revision": {"1"}, "description": {"kept"}, "do": {"save"}, "reason": {"ticket 4711"}}
 		form.Set(field, text)
-		p.browser(t).posts(t, "zones/1/edit", form, http.StatusOK, `role="alert">`+strings.ToUpper(field[:1])+field[1:],
+		p.browser(t).posts(t, "zones/1/edit", form, http.StatusBadRequest,
+			`aria-invalid="true" aria-describedby="wrong-`+field+`" autofocus`, `id="wrong-`+field+`">Must`,
 			`value="kept"`)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"velocityd/client"
 	"velocityd/console/chart"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -19,6 +20,8 @@ type zoneList struct {
 	Rows  []zoneRow
 	Next  int64 // the id behind which the next page begins; 0: there is none
 	Since time.Time
+	Name  string // a part of the names of those that are shown
+	Count int    // of all that have it
 }
 
 type zoneRow struct {
@@ -49,7 +52,11 @@ func (v *visit) zones() error {
 		return err
 	}
 	after, _ := strconv.ParseInt(v.r.URL.Query().Get("after"), 10, 64) // text that is no number begins at the first one
-	list := zoneList{Since: v.dayBegins()}
+	list := zoneList{Since: v.dayBegins(), Name: v.r.URL.Query().Get("name")}
+	if list.Name != "" {
+		all = client.ZonesNamed(all, list.Name)
+	}
+	list.Count = len(all)
 	for _, zone := range all {
 		switch {
 		case zone.ID <= after:
@@ -59,6 +66,10 @@ func (v *visit) zones() error {
 			return v.show("zones", "Zones", "Zones", list)
 		}
 		row := zoneRow{Zone: zone.WithDefaults()}
+		if v.r.Header.Get(fieldLive) != "" { // a field that is typed into wants the names alone
+			list.Rows = append(list.Rows, row)
+			continue
+		}
 		if row.Last, err = v.lastChange(zone.ID); err != nil {
 			return err
 		}

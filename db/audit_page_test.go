@@ -17,6 +17,7 @@ import (
 	"velocityd/service"
 	"velocityd/service/audit"
 	"velocityd/tools/enginetest"
+	"velocityd/tools/servicetest"
 )
 
 // TestAuditHasRowBeforeAndAfterEachChange reads it by the account of the service.
@@ -253,4 +254,17 @@ func TestCompareAuditReadsTheNewestAndSaysSo(t *testing.T) {
 	if err != nil || got.Whole || !slices.Equal(got.Unaudited, []records.Unaudited{{ZoneID: 3}}) {
 		t.Errorf("got %+v, %v, want zone 3", got, err)
 	}
+}
+
+func TestStoreKeepsTheContractOfTheAudit(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
+		servicetest.ExerciseAudit(t, func(t *testing.T) servicetest.AuditSubject {
+			b := newBench(t, engine.Database(t))
+			return struct {
+				servicetest.Subject
+				audit.Reader
+			}{b, b.store.Records}
+		})
+	})
 }

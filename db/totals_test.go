@@ -307,9 +307,29 @@ func TestReportCoversExactlyTxnsOfItsTime(t *testing.T) {
 			MostRows: 1,
 		}
 		report, err := store.ZoneReport(t.Context(), service.Zone{ID: 9, Rate: 5, Window: time.Minute}, q)
-		if err != nil || !report.IsCut || report.Rows != 0 || !report.From.After(begin) ||
-			!report.From.Before(at(3*pastTxns)) {
-			t.Errorf("cut %v at %v, %d rows, %v", report.IsCut, report.From.Time, report.Rows, err)
+		if err != nil || !report.IsCut || report.Rows != 0 || !report.Read[0].Since.After(begin) ||
+			!report.Read[0].Since.Before(at(3*pastTxns)) {
+			t.Errorf("cut %v, read %v, %d rows, %v", report.IsCut, report.Read, report.Rows, err)
+		}
+	})
+}
+
+func TestReportTellsOfTimeWhoseTxnsAreGone(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
+		d, store := stand(t, engine, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		decided(t, store, user("alice"))
+		d.Age(t, user("alice"), 4*time.Hour)
+		rollUp(t, store)
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn")
+		decided(t, store, user("bob"))
+		until := time.Now().Add(time.Minute)
+		report, err := store.ZoneReport(t.Context(), service.Zone{ID: 1, Rate: 1, Window: time.Hour},
+			zonereport.Query{Since: service.At(until.Add(-6 * time.Hour)), Until: service.At(until)})
+		if err != nil || report.Rows != 1 || report.Total.Attempts != 2 || report.IsCut || len(report.Read) != 1 ||
+			!report.Read[0].Since.After(until.Add(-2*time.Hour)) {
+			t.Errorf("%d rows, %d attempts, cut %v, read %v, %v", report.Rows, report.Total.Attempts, report.IsCut, report.Read,
+				err)
 		}
 	})
 }

@@ -2,8 +2,10 @@ package db
 
 import (
 	"context"
-	"errors"
 
+	"velocityd/db/history"
+	"velocityd/db/records"
+	"velocityd/db/totals"
 	"velocityd/service"
 	"velocityd/service/zonereport"
 )
@@ -14,17 +16,9 @@ var _ zonereport.Store = (*Store)(nil)
 func (s *Store) ZoneReport(
 	ctx context.Context, zone service.Zone, query zonereport.Query,
 ) (zonereport.Report, error) {
-	report, err := s.History.ZoneReport(ctx, zone, query)
-	if err != nil {
-		return zonereport.Report{}, err
-	}
-	totals, err := s.Totals.ZoneTotals(ctx, zone.ID,
-		service.TotalsQuery{Since: report.Since, Until: report.Until, By: service.SpanHour})
-	switch {
-	case errors.Is(err, service.ErrNotFound): // the zone is gone
-		return report, nil
-	case err != nil:
-		return zonereport.Report{}, err
-	}
-	return report.WithTotals(totals), nil
+	return zonereport.Make(ctx, zone, query, struct {
+		*records.Tables
+		*history.Reader
+		*totals.Store
+	}{s.Records, s.History, s.Totals})
 }

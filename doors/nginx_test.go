@@ -3,9 +3,13 @@
 package doors_test
 
 import (
+	"html"
+	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -82,5 +86,50 @@ func TestGatewayWithoutBodiesCountsLoginFormAddresses(t *testing.T) {
 				t.Errorf("another address: status %d, want 200", r.status)
 			}
 		})
+	}
+}
+
+// TestConsoleNeedsANameOfItsOwn runs the block of the console's page, which the console itself shows below a path of
+// another site.
+func TestConsoleNeedsANameOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "--require-auth")
+	block := regexp.MustCompile("(?s)```nginx\n(.*?)```").FindStringSubmatch(text(t, "../docs/console.md"))[1]
+	listen, prefixed := freeAddress(t), freeAddress(t)
+	for address, site := range map[string]string{
+		listen: strings.NewReplacer("443 ssl", listen, "127.0.0.1:8080", w.address).Replace(block),
+		prefixed: "server { listen " + prefixed + "; location /velocity/ { proxy_pass http://" + w.address + "/; } }",
+	} {
+		path := filepath.Join(t.TempDir(), "console.conf")
+		if err := os.WriteFile(path, []byte(site), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		runNginx(t, path, address)
+	}
+	r := request(t, http.MethodPost, "http://"+listen+"/console/login", url.Values{"token": {w.token}}.Encode())
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	_, port, _ := strings.Cut(listen, ":")
+	cookies := answer.Cookies()
+	if len(cookies) != 1 || cookies[0].Name != "__Host-velocityd-"+port {
+		t.Fatalf("the log-in is answered with %d, %v", answer.StatusCode, cookies)
+	}
+	r = request(t, http.MethodGet, "http://"+listen+"/console/search", "")
+	r.AddCookie(cookies[0])
+	if page, err := send(t, r, "127.0.0.1"); err != nil || !strings.Contains(page.body, "Log out") {
+		t.Errorf("the page with the cookie is %v, %v", page, err)
+	}
+	moved, err := http.Get("http://" + prefixed + "/velocity/console/zones/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer moved.Body.Close()
+	page, err := io.ReadAll(moved.Body)
+	if err != nil || !strings.Contains(html.UnescapeString(string(page)), "<pre>"+strings.TrimSpace(block)+"</pre>") {
+		t.Errorf("below a path %s shows %s, %v", moved.Request.URL, page, err)
 	}
 }

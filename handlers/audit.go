@@ -31,11 +31,11 @@ func (s *server) listAudit(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	chosen, err := s.historyQuery(x, historyRequest{HistoryQuery: service.HistoryQuery{Zones: query.Zones}})
+	chosen, err := s.historyQuery(x, historyRequest{HistoryQuery: service.HistoryQuery{Zones: query.Zones, Keys: query.Keys}})
 	if err != nil {
 		return err
 	}
-	query.Zones = chosen.Zones
+	query.Zones, query.Keys = chosen.Zones, chosen.Keys
 	return s.show(x, "", func(ctx context.Context) (any, error) {
 		page, err := s.Reader.AuditEntries(ctx, query)
 		for i := range page.Entries {
@@ -57,7 +57,7 @@ func decodeAudit(raw string) (audit.Query, error) {
 	if len(values[paramBy]) > 1 || values.Has(paramBy) && q.By == "" {
 		return q, problem.Invalid("by must be given once, and not be empty.")
 	}
-	params := []string{paramZone, paramSubject, paramAction, paramBy, paramSince, paramUntil, paramLimit, paramBefore}
+	params := []string{paramZone, paramSubject, paramAction, paramBy, paramKey, paramSince, paramUntil, paramLimit, paramBefore}
 	for _, name := range params[1:4] {
 		values.Del(name)
 	}
@@ -65,7 +65,7 @@ func decodeAudit(raw string) (audit.Query, error) {
 	if err != nil {
 		return q, err
 	}
-	q.Zones, q.Since, q.Until, q.Cursor, q.Limit = h.Zones, h.Since, h.Until, h.Cursor, h.Limit
+	q.Zones, q.Keys, q.Since, q.Until, q.Cursor, q.Limit = h.Zones, h.Keys, h.Since, h.Until, h.Cursor, h.Limit
 	if q.Validate() != nil || len(q.Subjects) > len(audit.Subjects()) ||
 		len(q.Actions) > len(audit.Actions()) {
 		return q, problem.Invalid(fmt.Sprintf("subject must be one of %s; action must be one of %s; limit must be 1 to %d.",

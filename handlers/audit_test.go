@@ -39,7 +39,7 @@ func TestAuditIsPagedForZonesOfCaller(t *testing.T) {
 		"?subject=bucket&limit=2": "4bucket2 3bucket1 ", "?subject=bucket&before=3": "2bucket2 1bucket1 ",
 		"?by=ann":             "2bucket2 1bucket1 ",
 		"?by=helpdesk&zone=1": "1bucket1 ", "?action=export&action=erase": "5history0 ", "?until=2000-01-01T00:00:00Z": "",
-		"?since=2100-01-01T00:00:00Z": "",
+		"?since=2100-01-01T00:00:00Z": "", "?zone=1&key=a": "3bucket1 1bucket1 ", "?zone=1&key=b": "",
 	} {
 		if got, _ := list(all, query); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
@@ -54,7 +54,7 @@ func TestAuditIsPagedForZonesOfCaller(t *testing.T) {
 	g.ask(t, http.MethodGet, "/v1/audit?zone=1", "", bound...).refused(t, http.StatusForbidden, "missing_scope")
 	for _, query := range []string{
 		"?subject=x", "?action=", "?by=", "?by=a&by=b", "?after=1", "?limit=0", "?order=asc",
-		"?since=now", "?before=0", "?zone=%zz",
+		"?since=now", "?before=0", "?key=a", "?zone=1&zone=2&key=a", "?zone=%zz",
 	} {
 		g.ask(t, http.MethodGet, "/v1/audit"+query, "", all...).refused(t, http.StatusBadRequest, "invalid_request")
 	}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"sync/atomic"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -64,6 +65,9 @@ const nameLength = 12
 
 // newServer fills in the defaults of o.
 func newServer(o Options) *server {
+	if o.ReadySince == nil {
+		o.ReadySince = func() (unknown time.Time) { return unknown }
+	}
 	if o.Ready == nil {
 		o.Ready = func(context.Context) error { return nil }
 	}

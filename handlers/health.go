@@ -33,17 +33,13 @@ func IsProbe(path string) bool {
 
 const readyTimeout = 2 * time.Second
 
-type health struct {
-	Status string `json:"status"`
-}
-
 // live answers GET /livez: the process runs. It does not look at the database.
 func (s *server) live(x *exchange) error {
-	return x.respondJSON(http.StatusOK, api.MediaJSON, health{Status: "ok"})
+	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Health{Status: "ok"})
 }
 
 // answerReady answers GET /readyz with 200 if checks can be decided now, and
-// otherwise with 503 and the reason. With degraded=ok in its query, answers that are
+// otherwise with 503 and the reason, and with the time of the last change. With degraded=ok in its query, answers that are
 // given without the database do as well.
 func (s *server) answerReady(x *exchange) error {
 	ready := s.Ready
@@ -57,9 +53,9 @@ func (s *server) answerReady(x *exchange) error {
 	ctx, cancel := context.WithTimeout(x.Request().Context(), readyTimeout)
 	defer cancel()
 	if err := ready(ctx); err != nil {
-		return problem.New(api.ErrNotReady, fmt.Sprintf("Not ready: %s.", err))
+		return problem.NewSince(api.ErrNotReady, fmt.Sprintf("Not ready: %s.", err), s.ReadySince())
 	}
-	return x.respondJSON(http.StatusOK, api.MediaJSON, health{Status: "ok"})
+	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Health{Status: "ok", Since: service.At(s.ReadySince())})
 }
 
 // showMetrics answers GET /metrics.

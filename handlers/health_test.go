@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,6 +44,23 @@ func TestReadySaysWhyNot(t *testing.T) {
 	}
 	if line := r.log.Last(t); line["level"] != "DEBUG" || line["code"] != "not_ready" {
 		t.Errorf("logged %v", line)
+	}
+}
+
+func TestReadyTellsSinceWhen(t *testing.T) {
+	t.Parallel()
+	var reason error
+	r := start(t, func(o *Options) {
+		o.Ready = func(context.Context) error { return reason }
+		o.ReadySince = func() time.Time { return time.Date(2026, 11, 27, 12, 30, 0, 0, time.UTC) }
+	})
+	const since = `"since":"2026-11-27T12:30:00.000000Z"`
+	if got := r.get(t, "/readyz"); got.body != `{"status":"ok",`+since+`}` {
+		t.Errorf("a service that is ready says %s", got.body)
+	}
+	reason = errors.New("the database is away")
+	if got := r.get(t, "/readyz"); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, since) {
+		t.Errorf("a service that is not ready says %d, %s", got.status, got.body)
 	}
 }
 

@@ -89,6 +89,8 @@ type Options struct {
 	Ready func(ctx context.Context) error
 	// Answers is Ready for answers with or without the database. Nil means Ready.
 	Answers func(ctx context.Context) error
+	// ReadySince returns since when the answer of Ready is as it is. Nil means that it is not known.
+	ReadySince func() time.Time
 	// Logger gets a line for each fault of the service that a request meets, and for each check
 	// or report that is refused. The same one is logged at most once a second, with the number
 	// of those left out. Nil means no log.

@@ -18,6 +18,7 @@ import (
 
 type changesCmd struct {
 	Zone      []int64  `env:"-" sep:"," placeholder:"ID,..." help:"Only changes of these zones."`
+	Key       string   `env:"-" placeholder:"KEY" help:"Only releases and overrides of this key of the zone, in any spelling."`
 	Subject   []string `env:"-" sep:"," placeholder:"WORD,..." help:"Only changes of these: zone, override, bucket, history, token, webhook."`
 	Action    []string `env:"-" sep:"," placeholder:"WORD,..." help:"Only these changes: insert, update, delete, release, export, erase."`
 	By        string   `env:"-" placeholder:"NAME" help:"Only changes by this person, token or account."`
@@ -35,6 +36,7 @@ takes changes of a zone back.
 Examples:
 
   velocityd changes --subject zone,override --by ann
+  velocityd changes --zone 1 --key alice
   velocityd changes --zone 1 --limit 1 --json`
 }
 
@@ -44,6 +46,9 @@ func (c *changesCmd) Run(ctx context.Context, p *shell.Process) error {
 		Zones: c.Zone, Subjects: c.Subject, Actions: c.Action, By: c.By, Cursor: c.From,
 		Limit: c.Limit,
 	}
+	if c.Key != "" {
+		query.Keys = []string{c.Key}
+	}
 	if err := query.Validate(); err != nil {
 		return shell.Usagef("%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}
@@ -52,35 +57,19 @@ func (c *changesCmd) Run(ctx context.Context, p *shell.Process) error {
 		return err
 	}
 	defer store.Close()
-	found, next, err := allChanges(ctx, store, query)
+	page, err := audit.Collect(ctx, store, query, func() bool { return true })
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		err = printEntriesJSON(p.Stdout, found)
+		err = printEntriesJSON(p.Stdout, page.Entries)
 	} else {
-		err = printEntries(p.Stdout, found)
+		err = printEntries(p.Stdout, page.Entries)
 	}
-	if next != 0 && err == nil {
-		fmt.Fprintf(p.Stderr, "There may be more: go on by --from %d\n", next)
+	if page.Next != 0 && err == nil {
+		fmt.Fprintf(p.Stderr, "There may be more: go on by --from %d\n", page.Next)
 	}
 	return err
-}
-
-// allChanges reads pages until the query's limit is reached. next is where to go on, or 0.
-func allChanges(
-	ctx context.Context, from audit.Reader, q audit.Query,
-) (found []audit.Entry, next uint64, err error) {
-	for most := q.Limit; ; {
-		page, err := from.AuditEntries(ctx, q)
-		if err != nil {
-			return nil, 0, err
-		}
-		found = append(found, page.Entries...)
-		if q.Cursor, q.Limit = page.Next, most-len(found); page.Next == 0 || q.Limit == 0 {
-			return found, page.Next, nil
-		}
-	}
 }
 
 func printEntriesJSON(w io.Writer, found []audit.Entry) error {

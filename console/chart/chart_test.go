@@ -1,11 +1,14 @@
 package chart
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"velocityd/service"
 	"velocityd/service/explain"
+	"velocityd/service/lockout"
+	"velocityd/service/usual"
 )
 
 // attempts returns n attempts, the newest first, each a step older than the one before.
@@ -26,7 +29,8 @@ func TestTimelineIsBoundedAndStaysInPicture(t *testing.T) {
 	for range mostLanes + 3 {
 		zones = append(zones, Zone{
 			Name: "login", Txns: attempts(now, 1000, 7*time.Second), HasMore: true,
-			Locks: []Span{{From: now.Add(-900 * time.Hour), To: now.Add(900 * time.Hour)}},
+			Locks:    []lockout.Spell{{Since: service.At(now.Add(-900 * time.Hour)), Until: service.At(now.Add(900 * time.Hour))}},
+			Releases: []lockout.Release{{At: service.At(now)}, {At: service.At(now.Add(-time.Minute))}},
 		})
 	}
 	for _, length := range Spans() {
@@ -38,7 +42,7 @@ func TestTimelineIsBoundedAndStaysInPicture(t *testing.T) {
 			if len(l.Bars) > 4*bins || l.Blocked == 0 || l.Allowed == 0 {
 				t.Errorf("%s: %d bars, %+v", length, len(l.Bars), l)
 			}
-			for _, b := range append(l.Bars, l.Locks...) {
+			for _, b := range slices.Concat(l.Bars, l.Locks, l.Marks) {
 				if b.X < 0 || b.X+b.Width > line.Width || b.Y < 0 || b.Y+b.Height > line.Height || b.Width < 1 || b.Height < 1 {
 					t.Errorf("%s: a bar is outside: %+v", length, b)
 				}
@@ -93,5 +97,13 @@ func TestAWindowIsToScale(t *testing.T) {
 	x.Unmetered = true
 	if NewWindow(x) != nil {
 		t.Error("a window is drawn where no limit decided")
+	}
+}
+
+func TestChartHasALineForEachSeries(t *testing.T) {
+	t.Parallel()
+	d := usual.NewComparison(time.Date(2026, 8, 24, 9, 30, 0, 0, time.UTC), nil, true)
+	if c := ChartOf(d); len(c.Values) != len(c.Series)+1 || len(c.Values[0]) != 25 {
+		t.Errorf("the chart is %+v", c)
 	}
 }

@@ -1,79 +1,6 @@
 package chart
 
-import (
-	"time"
-
-	"velocityd/service"
-)
-
-// ComparedDays is with how many days before the last one is compared.
-const ComparedDays = 7
-
-// Comparison is the last 24 full hours beside the same hours of the days before.
-type Comparison struct {
-	Hours []hourCompared
-	// Total is the sum of the last 24 hours, and Usual that of a day before, on average.
-	Total, Usual service.Totals
-	// Days is how many of the days before have attempts. The averages are about these.
-	Days int
-}
-
-// hourCompared is an hour of the last day, and the average of the same hour of the days before.
-type hourCompared struct {
-	BeginsAt       time.Time
-	Totals         service.Totals
-	Usual          service.Totals
-	Least, Highest int64 // attempts of the same hour of a day before
-}
-
-// NewComparison adds up hours before until, the begin of an hour.
-func NewComparison(until time.Time, spans []service.SpanTotals) *Comparison {
-	hours := make(map[time.Time]service.Totals, len(spans))
-	for _, span := range spans {
-		hours[span.BeginsAt.UTC()] = span.Totals
-	}
-	d := &Comparison{Days: daysWith(until, spans)}
-	for hour := until.Add(-24 * time.Hour); hour.Before(until); hour = hour.Add(time.Hour) {
-		h := hourCompared{BeginsAt: hour, Totals: hours[hour]}
-		for day := 1; day <= d.Days; day++ {
-			before := hours[hour.Add(-time.Duration(day)*24*time.Hour)]
-			h.Usual = h.Usual.Plus(before)
-			h.Highest = max(h.Highest, before.Attempts)
-			if h.Least = min(h.Least, before.Attempts); day == 1 {
-				h.Least = before.Attempts
-			}
-		}
-		h.Usual = average(h.Usual, d.Days)
-		d.Total, d.Usual = d.Total.Plus(h.Totals), d.Usual.Plus(h.Usual)
-		d.Hours = append(d.Hours, h)
-	}
-	return d
-}
-
-// daysWith returns how many days before the last 24 hours the oldest attempts are, up to ComparedDays: a service that
-// began three days ago is compared with three days.
-func daysWith(until time.Time, spans []service.SpanTotals) (days int) {
-	for _, span := range spans {
-		if span.Attempts > 0 {
-			age := until.Sub(span.BeginsAt.Time) - time.Hour // an hour that ends at until has the age 0
-			days = max(days, int(age/(24*time.Hour)))
-		}
-	}
-	return min(days, ComparedDays)
-}
-
-// average returns the part of each of some days, rounded.
-func average(t service.Totals, days int) service.Totals {
-	if days == 0 {
-		return service.Totals{}
-	}
-	n := int64(days)
-	part := func(sum int64) int64 { return (sum + n/2) / n }
-	return service.Totals{
-		Attempts: part(t.Attempts), Allowed: part(t.Allowed), Blocked: part(t.Blocked), WouldBlock: part(t.WouldBlock),
-		Successes: part(t.Successes), Failures: part(t.Failures),
-	}
-}
+import "velocityd/service/usual"
 
 // Series is a line of a chart, as console.js draws it.
 type Series struct {
@@ -83,24 +10,39 @@ type Series struct {
 	Dash   []int  `json:"dash,omitempty"`
 }
 
-// Plot is the numbers of a chart, as console.js draws it: the times in seconds, and then a list for each series.
+// Plot is the numbers of a chart, as console.js draws it: the times in seconds, and then a list for each series, in
+// which nil is drawn as nothing.
 type Plot struct {
-	Series []Series    `json:"series"`
-	Unit   string      `json:"unit"`
-	Values [][]float64 `json:"values"`
+	Series []Series `json:"series"`
+	Unit   string   `json:"unit"`
+	Values [][]any  `json:"values"`
 }
 
-// Chart returns the chart of the day.
-func (d *Comparison) Chart() Plot {
+// ChartOf returns the chart of a comparison. The running hour has lines of its own, which begin at the last full one.
+func ChartOf(d *usual.Comparison) Plot {
+	word := "Blocked"
+	if d.IsOwn {
+		word = "Stopped"
+	}
 	c := Plot{Series: []Series{
 		{Label: "Allowed", Colour: "--accent", Fill: "--accent-bg"},
-		{Label: "Blocked", Colour: "--stop"},
+		{Label: word, Colour: "--stop"},
 		{Label: "Allowed, usual", Colour: "--ink-3", Dash: []int{4, 4}},
-		{Label: "Blocked, usual", Colour: "--wait", Dash: []int{2, 3}},
-	}, Unit: "an hour", Values: make([][]float64, 5)}
-	for _, h := range d.Hours {
-		for i, n := range []int64{h.BeginsAt.Unix(), h.Totals.Allowed, h.Totals.Blocked, h.Usual.Allowed, h.Usual.Blocked} {
-			c.Values[i] = append(c.Values[i], float64(n))
+		{Label: word + ", usual", Colour: "--wait", Dash: []int{2, 3}},
+		{Label: "Allowed, so far", Colour: "--accent", Dash: []int{1, 3}},
+		{Label: word + ", so far", Colour: "--stop", Dash: []int{1, 3}},
+	}, Unit: "an hour", Values: make([][]any, 7)}
+	for i, h := range d.Hours {
+		allowed, stopped := any(h.Totals.Allowed), any(d.Stopped(h.Totals))
+		row := []any{h.BeginsAt.Unix(), allowed, stopped, h.Usual.Allowed, d.Stopped(h.Usual), nil, nil}
+		if i >= len(d.Hours)-2 {
+			row[5], row[6] = allowed, stopped
+		}
+		if i == len(d.Hours)-1 {
+			row[1], row[2] = nil, nil
+		}
+		for i, n := range row {
+			c.Values[i] = append(c.Values[i], n)
 		}
 	}
 	return c

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/lockout"
 )
 
 // The measures of a time line, in the units of its picture.
@@ -40,8 +41,9 @@ type Zone struct {
 	Name string
 	Txns []service.Txn
 	// HasMore says that there are older ones.
-	HasMore bool
-	Locks   []Span
+	HasMore  bool
+	Locks    []lockout.Spell
+	Releases []lockout.Release
 }
 
 type lane struct {
@@ -49,6 +51,7 @@ type lane struct {
 	Y, Axis int
 	Bars    []bar
 	Locks   []bar
+	Marks   []bar // of releases
 	// Since is the time of the oldest attempt that is drawn, if older ones of the span are not.
 	Since                                     time.Time
 	Allowed, Blocked, Successes, Failed, Open int
@@ -64,9 +67,6 @@ type tick struct {
 	X    int
 	Text string
 }
-
-// Span is a time from an instant to another one.
-type Span struct{ From, To time.Time }
 
 // Spans are the times that a line may have, the shortest first.
 func Spans() []time.Duration {
@@ -152,11 +152,19 @@ func (t *Timeline) lane(i int, z Zone, columns []column, s scale) lane {
 		l.Since = txns[len(txns)-1].CreatedAt.Time
 	}
 	for _, lock := range z.Locks {
-		from, to := s.x(lock.From), s.x(lock.To)
-		if lock.To.After(s.from) {
+		from, to := s.x(lock.Since.Time), s.x(lock.Until.Time)
+		if lock.Until.After(s.from) {
 			l.Locks = append(
 				l.Locks, bar{from, l.Axis - laneHalf, max(2, to-from), 2 * laneHalf, "lock", fmt.Sprintf("locked from %s to %s UTC",
-					lock.From.UTC().Format(time.DateTime), lock.To.UTC().Format(time.DateTime))})
+					lock.Since.UTC().Format(time.DateTime), lock.Until.UTC().Format(time.DateTime))})
+		}
+	}
+	for _, r := range z.Releases {
+		if r.At.After(s.from) {
+			l.Marks = append(l.Marks, bar{
+				min(s.x(r.At.Time), figureWidth-2), l.Axis - laneHalf, 2, 2 * laneHalf, "released",
+				"released at " + r.At.UTC().Format(time.DateTime) + " UTC",
+			})
 		}
 	}
 	for x, c := range columns {
@@ -226,6 +234,9 @@ func (t *Timeline) Label() string {
 		text := fmt.Sprintf("%s: %d allowed, %d blocked", l.Name, l.Allowed, l.Blocked)
 		if n := len(l.Locks); n > 0 {
 			text += fmt.Sprintf(", locked %d times", n)
+		}
+		if n := len(l.Marks); n > 0 {
+			text += fmt.Sprintf(", released %d times", n)
 		}
 		parts = append(parts, text)
 	}

@@ -122,6 +122,42 @@ test('a reader who chooses a filter stays at it', async () => {
   await context.close();
 });
 
+test('a wrong form keeps its texts and has the focus at its fault, without the script', async () => {
+  const { context, page } = await open(browser, place.url, { javaScriptEnabled: false, extraHTTPHeaders: { Authorization: `Bearer ${tokens.admin}` } });
+  await page.goto(`${place.url}/console/zones/1/edit`);
+  await page.fill('[name=rate]', '0');
+  await page.fill('[name=reason]', 'ticket 4711');
+  await page.click('button[value=save]');
+  await page.waitForSelector('section.odd:focus');
+  assert.ok(await page.isVisible('section.odd button[value=anyway]'));
+  assert.equal(await page.inputValue('[name=rate] >> visible=true'), '0');
+  await page.goto(`${place.url}/console/overrides`);
+  await page.click('summary:has-text("Add an override")');
+  await page.fill('form.stack [name=bucket_key]', 'alice');
+  await page.selectOption('[name=lasts]', 'until');
+  await page.fill('[name=expires_at]', '2020-01-02T03:04');
+  await page.fill('form.stack [name=reason]', 'ticket 4711');
+  await page.click('button:has-text("Add the override")');
+  await page.waitForSelector('[name=expires_at][aria-invalid]:focus');
+  assert.equal(await page.inputValue('form.stack [name=bucket_key]'), 'alice');
+  await context.close();
+});
+
+test('of many zones the names are proposed that have the typed text', async () => {
+  for (let id = 100; id < 125; id++) place.run('zone', 'set', String(id), '--rate', '5', '--window', '60', '--description', `shop ${id}`);
+  const { context, page, faults } = await person('admin');
+  await page.goto(`${service.url}/console/history`);
+  await page.focus('[name=zone]');
+  await page.keyboard.type('shop 11');
+  await page.waitForSelector('#zone-names option[value="117 · shop 117"]', { state: 'attached' });
+  assert.equal(await page.locator('#zone-names option').count(), 10);
+  await page.keyboard.type('7');
+  await page.keyboard.press('Enter');
+  await page.waitForURL('**zone=117');
+  assert.deepEqual(faults, []);
+  await context.close();
+});
+
 test('the link to the content moves there, and loads nothing again', async () => {
   const { context, page, faults } = await person('analyst');
   await page.evaluate(() => { document.title = 'not loaded again'; });

@@ -33,7 +33,7 @@ test('one button pauses all live parts of a page, and goes on with them', async 
   const button = page.locator('[data-pause]');
   assert.equal(await button.innerText(), 'Live – pause');
   let next = renewed(page);
-  await page.clock.runFor(6_000);
+  await page.clock.runFor(11_000);
   await next;
   await page.keyboard.press('p');
   assert.equal(await button.getAttribute('aria-pressed'), 'true');
@@ -43,7 +43,7 @@ test('one button pauses all live parts of a page, and goes on with them', async 
   await button.click();
   await page.locator('h1').click(); // a part in which the reader is at work is left alone
   next = renewed(page);
-  await page.clock.runFor(6_000);
+  await page.clock.runFor(11_000);
   await next;
   assert.deepEqual(faults, []);
   await context.close();
@@ -75,11 +75,11 @@ test('a countdown counts down', async () => {
 test('numbers that cannot be renewed are said to be old, until they are renewed', async () => {
   const { context, page } = await look('');
   await page.route('**/console/', (route) => route.abort());
-  await page.clock.runFor(6_000);
+  await page.clock.runFor(11_000);
   await page.waitForSelector('body.stale');
   await page.unroute('**/console/');
   const next = renewed(page);
-  await page.clock.runFor(6_000);
+  await page.clock.runFor(11_000);
   await next;
   await page.waitForSelector('body:not(.stale)');
   await context.close();

@@ -46,7 +46,7 @@ async function previewed(page) {
 /** All pages, by the name of their picture. @param {import('playwright-core').Page} page */
 async function paths(page) {
   return {
-    now: '', history: 'history', beside: await linked(page, 'attacks', 'a[href*="/beside"]'), blocked: 'history?blocked=true', locked: 'locked', attacks: 'attacks', zones: 'zones', zone: 'zones/1',
+    now: '', history: 'history', beside: await linked(page, 'attacks', 'a[href*="/beside"]'), blocked: 'history?blocked=true', locked: 'locked', attacks: 'attacks', playbook: 'playbooks/a-customer-is-locked-out', zones: 'zones', zone: 'zones/1',
     edit: 'zones/1/edit', overrides: 'overrides', audit: 'audit', tokens: 'tokens', health: 'health', missing: 'nothing-here', search: 'search',
     decision: await linked(page, 'history?blocked=true', 'a[href*="/console/txns/"]'),
     allowed: await linked(page, 'history?blocked=false', 'a[href*="/console/txns/"]'),

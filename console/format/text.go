@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf16"
 
 	"velocityd/service"
@@ -17,31 +16,13 @@ import (
 // Funcs returns the functions of templates that say things. Those that return HTML escape all text that they are given.
 func Funcs() template.FuncMap {
 	return template.FuncMap{
-		"visible": Visible, "key": key, "plain": Plain, "option": option, "zoneChoices": zoneChoices, "zoneName": ZoneName,
+		"visible": Visible, "key": key, "plain": Plain, "option": option, "zoneName": ZoneName,
+		"list": func(all ...any) []any { return all },
 		"when": when, "clock": clock, "until": until, "date": date,
 		"num": Num, "percent": percent, "length": lengthOf, "roughly": roughly, "seconds": service.WholeSeconds,
 		"isAddress": func(key string) bool { _, is := service.NetworkOf(key); return is },
 		"reason":    reasonInWords, "limit": limitInWords, "span": Span, "subject": subjectInWords,
 	}
-}
-
-// Visible returns text of unknown origin, as it is: in its own direction, with a mark in the place of each
-// character that would not be seen or would turn the text around it (Unicode TR 36).
-func Visible(text string) template.HTML {
-	var b strings.Builder
-	b.WriteString(`<bdi class="key">`)
-	for _, r := range text {
-		switch {
-		case r == ' ':
-			b.WriteByte(' ')
-		case !unicode.IsPrint(r) || isBlank(r):
-			fmt.Fprintf(&b, `<span class="hidden" title="a character that is not seen">U+%04X</span>`, r)
-		default:
-			b.WriteString(template.HTMLEscapeString(string(r)))
-		}
-	}
-	b.WriteString("</bdi>")
-	return template.HTML(b.String()) //nolint:gosec // everything in it is escaped
 }
 
 // key returns a key as Visible does, and says of a pseudonym that it is one.
@@ -54,10 +35,29 @@ func key(text string) template.HTML {
 
 // Plain is Visible for the places where a browser takes text alone, such as the choices of a field.
 func Plain(text string) string {
+	return withMarks(text, func(r rune) string { return fmt.Sprintf("[U+%04X]", r) })
+}
+
+// Escaped returns JSON with an escape in the place of each character that Visible would mark, so that it reads as it
+// is.
+func Escaped(json string) string {
+	return withMarks(json, func(r rune) (escape string) {
+		if r == '\n' {
+			return "\n"
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			escape += fmt.Sprintf(`\u%04x`, unit)
+		}
+		return escape
+	})
+}
+
+// withMarks returns text with a mark in the place of each character that is not seen.
+func withMarks(text string, mark func(rune) string) string {
 	var b strings.Builder
 	for _, r := range text {
-		if r != ' ' && (!unicode.IsPrint(r) || isBlank(r)) {
-			fmt.Fprintf(&b, "[U+%04X]", r)
+		if isHidden(r) {
+			b.WriteString(mark(r))
 			continue
 		}
 		b.WriteRune(r)
@@ -73,44 +73,6 @@ func option(value, name, chosen string) template.HTML {
 	}
 	return template.HTML(fmt.Sprintf(`<option value="%s"%s>%s</option>`, //nolint:gosec // its text is escaped
 		template.HTMLEscapeString(value), mark, template.HTMLEscapeString(name)))
-}
-
-// zoneChoices returns the choices of a field of zones.
-func zoneChoices(zones []service.Zone, chosen string) template.HTML {
-	var all strings.Builder
-	for _, zone := range zones {
-		id := strconv.FormatInt(zone.ID, 10)
-		name := id
-		if zone.Description != "" {
-			name += " · " + Plain(zone.Description)
-		}
-		all.WriteString(string(option(id, name, chosen)))
-	}
-	return template.HTML(all.String()) //nolint:gosec // option escapes its text
-}
-
-// Escaped returns JSON with an escape in the place of each character that Visible would mark, so that it reads as it
-// is.
-func Escaped(json string) string {
-	var b strings.Builder
-	for _, r := range json {
-		switch isHidden := r != '\n' && r != ' ' && (!unicode.IsPrint(r) || isBlank(r)); {
-		case isHidden && r > 0xffff:
-			high, low := utf16.EncodeRune(r)
-			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
-		case isHidden:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// isBlank reports whether a character counts as printable and shows nothing.
-func isBlank(r rune) bool {
-	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r) ||
-		r == '\u2800'
 }
 
 // moment is a time.Time or a service.Instant.

@@ -1,22 +1,37 @@
 package format
 
 import (
+	"html"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	hidden = `<span class="hidden" title="a character that is not seen">`
+	blank  = `<span class="blank" title="a blank"> </span>`
 )
 
 func TestHostileTextIsShownAndDoesNothing(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"alice":                  "alice",
-		`<img onerror=alert(1)>`: "&lt;img onerror=alert(1)&gt;",
-		"a\u202eb":               `a<span class="hidden" title="a character that is not seen">U+202E</span>b`,
-		"a\u200bb":               `a<span class="hidden" title="a character that is not seen">U+200B</span>b`,
-		"a\x00":                  `a<span class="hidden" title="a character that is not seen">U+0000</span>`,
-		"\u3164":                 `<span class="hidden" title="a character that is not seen">U+3164</span>`,
-		"\u00a0x":                `<span class="hidden" title="a character that is not seen">U+00A0</span>x`,
+		"alice":                        "alice",
+		`<i onclick=a(1)>`:             "&lt;i onclick=a(1)&gt;",
+		"a\u202eb":                     "a" + hidden + "U+202E</span>b",
+		"a\u200bb":                     "a" + hidden + "U+200B</span>b",
+		"a\x00":                        "a" + hidden + "U+0000</span>",
+		"\u3164":                       hidden + "U+3164</span>",
+		"\u00a0x":                      hidden + "U+00A0</span>x",
+		"a b":                          "a b",
+		"a  b":                         "a" + blank + blank + "b",
+		" admin ":                      blank + "admin" + blank,
+		"\u0430dmin":                   `<span class="alike" title="U+0430" data-script="Cyrillic">а</span>dmin`,
+		"203.0.113.250/32":             "203.0.113.250/32",
+		"carol.smith@mail.example.com": "carol.<wbr>smith@<wbr>mail.<wbr>example.<wbr>com",
+		strings.Repeat("a", 36):        strings.Repeat("a", 16) + "<wbr>" + strings.Repeat("a", 16) + "<wbr>aaaa",
 	} {
 		if got := string(Visible(text)); got != `<bdi class="key">`+want+`</bdi>` {
 			t.Errorf("%q is shown as %s", text, got)
@@ -24,8 +39,22 @@ func TestHostileTextIsShownAndDoesNothing(t *testing.T) {
 	}
 }
 
+func TestPlainTextAndJSONShowHiddenCharactersByNumber(t *testing.T) {
+	t.Parallel()
+	if got := Plain("a\u202eb c"); got != "a[U+202E]b c" {
+		t.Errorf("the text is %q", got)
+	}
+	const text = "{\n \"key\": \"a\u202eb\U000e0001\"}"
+	if got := Escaped(text); got != "{\n \"key\": \"a\\u202eb\\udb40\\udc01\"}" {
+		t.Errorf("the JSON is %s", got)
+	}
+}
+
 func FuzzVisible(f *testing.F) {
 	f.Add("<script>\u202e")
+	f.Add(" \u0430dmin  x")
+	markup := regexp.MustCompile(`<wbr>|<span class="(hidden|blank|alike)" title="[\w+ ]+"( data-script="\w+")?>|</span>`)
+	marked := regexp.MustCompile(`<span class="hidden"[^>]*>U\+[0-9A-F]+</span>`)
 	f.Fuzz(func(t *testing.T, text string) {
 		shown := string(Visible(text))
 		if strings.ContainsFunc(
@@ -33,10 +62,18 @@ func FuzzVisible(f *testing.F) {
 			t.Errorf("%q is shown as %q", text, shown)
 		}
 		inner := strings.TrimSuffix(strings.TrimPrefix(shown, `<bdi class="key">`), "</bdi>")
-		inner = strings.ReplaceAll(
-			strings.ReplaceAll(inner, `<span class="hidden" title="a character that is not seen">`, ""), "</span>", "")
-		if strings.ContainsAny(inner, "<>\"'") {
-			t.Errorf("%q has markup: %s", text, inner)
+		if plain := markup.ReplaceAllString(inner, ""); strings.ContainsAny(plain, "<>\"'") {
+			t.Errorf("%q has markup: %s", text, plain)
+		}
+		seen := strings.Map(func(r rune) rune {
+			if isHidden(r) {
+				return -1
+			}
+			return r
+		}, text)
+		copied := html.UnescapeString(markup.ReplaceAllString(marked.ReplaceAllString(inner, ""), ""))
+		if utf8.ValidString(text) && copied != seen {
+			t.Errorf("%q is copied as %q", text, copied)
 		}
 	})
 }

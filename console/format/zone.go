@@ -85,5 +85,10 @@ func growth(z service.Zone) string {
 	return fmt.Sprintf("; the next one is %v times as long, up to %s", z.LockoutFactor, Length(z.LockoutMax))
 }
 
-// UpperFirst returns text that begins with a letter of ASCII, in upper case.
-func UpperFirst(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+// UpperFirst returns text with its first letter, if that is one of ASCII, in upper case.
+func UpperFirst(text string) string {
+	if text != "" && 'a' <= text[0] && text[0] <= 'z' {
+		return strings.ToUpper(text[:1]) + text[1:]
+	}
+	return text
+}

@@ -3,8 +3,9 @@
 package settings
 
 import (
+	"cmp"
+	"encoding/json"
 	"html/template"
-	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -104,41 +105,21 @@ func Read(form url.Values, base service.Zone) (service.Zone, error) {
 	return zone.WithDefaults(), nil
 }
 
+// read writes the value of a form into a zone: all but text is JSON, as the settings of a zone are.
 func (f Field) read(zone *service.Zone) error {
-	var err error
-	switch at := f.At(zone).(type) {
-	case *int:
-		var n int64
-		n, err = f.number()
-		*at = int(n)
-	case *service.Length:
-		var n int64
-		if f.Value != "" || f.Otherwise == "" {
-			n, err = f.number()
-		}
-		*at = service.Length(service.Seconds(n))
-	case *float64:
-		var bad error
-		if *at, bad = strconv.ParseFloat(f.Value, 64); bad != nil || math.IsNaN(*at) || math.IsInf(*at, 0) {
-			err = service.NewFieldError(f.Name, "must be a number such as 2 or 1.5, is %.20q", f.Value)
-		}
-	case *bool:
-		var bad error
-		if *at, bad = strconv.ParseBool(f.Value); bad != nil {
-			err = service.NewFieldError(f.Name, "must be true or false, is %.20q", f.Value)
-		}
-	case *string:
-		*at = f.Value
+	at, text := f.At(zone), f.Value
+	if word, isText := at.(*string); isText {
+		*word = text
+		return nil
 	}
-	return err
-}
-
-func (f Field) number() (int64, error) {
-	n, err := strconv.ParseInt(f.Value, 10, 32)
-	if err != nil {
-		return 0, service.NewFieldError(f.Name, "must be a whole number, is %.20q", f.Value)
+	if text == "" && f.Otherwise != "" {
+		text = "0"
 	}
-	return n, nil
+	if text != "null" && json.Unmarshal([]byte(text), at) == nil {
+		return nil
+	}
+	rule := map[service.Kind]string{service.KindFactor: "a number such as 2 or 1.5", service.KindFlag: "true or false"}
+	return service.NewFieldError(f.Name, "must be %s, is %.20q", cmp.Or(rule[f.Kind()], "a whole number"), f.Value)
 }
 
 // Words returns the value for people.

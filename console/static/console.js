@@ -116,11 +116,12 @@ async function renew(region) {
   if (!region.isConnected) return;
   if (isPaused || document.hidden || isInUse(region)) return renew(region);
   try {
-    const options = { headers: { 'X-Live': '1' }, signal: AbortSignal.timeout(20_000) };
+    const options = { headers: { 'X-Live': region.id }, signal: AbortSignal.timeout(20_000) };
     const answer = await fetch(location.href, { credentials: 'same-origin', ...options });
-    if (answer.status === 401) return stopLive('The session has ended. Load the page to log in.');
-    if (!answer.ok) throw new Error(String(answer.status));
+    if (answer.status === 401) return endSession();
     const fresh = parse(await answer.text()).getElementById(region.id);
+    if (!answer.ok && !fresh) throw new Error(String(answer.status));
+    if (!fresh && region.id === 'away') return location.reload(); // the service is ready again
     if (!fresh || isPaused || isInUse(region)) return renew(region);
     region.replaceWith(fresh);
     enliven(fresh);
@@ -131,11 +132,31 @@ async function renew(region) {
   }
 }
 
-/** @param {string} sentence */
-function stopLive(sentence) {
-  document.body.classList.add('stale');
-  say(sentence);
+/** Says, in sight, that the session has ended. The log-in leads back to this page; beside a form that is being filled, it opens in another tab. */
+function endSession() {
+  if (document.querySelector('.session-end')) return;
+  document.body.classList.remove('stale');
+  const notice = document.createElement('p'), link = document.createElement('a');
+  const fields = /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll('main form[method=post] input, main textarea'));
+  if ([...fields].some((field) => field.value !== field.defaultValue)) link.target = '_blank';
+  link.href = location.href;
+  link.textContent = 'Log in again';
+  notice.className = 'banner session-end';
+  notice.setAttribute('role', 'alert');
+  notice.append('Your session has ended, so this page stays as it is. ', link);
+  document.querySelector('main')?.before(notice);
 }
+
+/** Asks whether the session goes on, once it may have ended: a form that is sent later would be lost. */
+async function askSession() {
+  const search = document.querySelector('form[role=search]');
+  if (!(search instanceof HTMLFormElement)) return;
+  const answer = await fetch(search.action, { method: 'HEAD', headers: { 'X-Live': '1' } }).catch(() => undefined);
+  if (answer?.status === 401) return endSession();
+  setTimeout(askSession, 60_000);
+}
+
+if (document.querySelector('form.leave')) setTimeout(askSession, 30 * 60_000 + 5_000);
 
 /** @param {boolean} pause */
 function setPaused(pause) {
@@ -244,6 +265,22 @@ function wireSliders(region) {
     show();
   }
 }
+
+// ---- Zones: a field with data-zones proposes those whose names have the text that was typed.
+
+document.addEventListener('input', async (event) => {
+  const field = event.target;
+  if (!(field instanceof HTMLInputElement) || !field.matches('[data-zones]') || event instanceof InputEvent === false) return;
+  const text = field.value;
+  await new Promise((after) => setTimeout(after, 200));
+  if (text !== field.value || !text.trim()) return;
+  const answer = await fetch(`/console/zones?name=${encodeURIComponent(text)}`, { credentials: 'same-origin', headers: { 'X-Live': '1' } });
+  const fresh = answer.ok ? parse(await answer.text()).getElementById('zone-names') : null;
+  if (!fresh || text !== field.value) return;
+  document.getElementById('zone-names')?.remove();
+  document.body.append(fresh);
+  field.setAttribute('list', 'zone-names');
+});
 
 // ---- Selections: a box with data-all marks all boxes of its form.
 

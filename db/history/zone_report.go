@@ -2,54 +2,52 @@ package history
 
 import (
 	"context"
+	"time"
 
 	"velocityd/service"
-	"velocityd/service/zonereport"
 )
 
 // reportRows is how many rows one statement of a report reads.
 const reportRows = 20_000
 
-var _ zonereport.Store = (*Reader)(nil)
-
-// ZoneReport implements zonereport.Store. It walks the primary key in parts of some thousand ids, from the
-// newest of the query's time on, and holds one part at a time.
-func (r *Reader) ZoneReport(
-	ctx context.Context, zone service.Zone, query zonereport.Query,
-) (zonereport.Report, error) {
-	reporter, err := zonereport.NewReporter(zone, query)
-	if err != nil {
-		return zonereport.Report{}, err
+// MostTxns implements zonereport.Source by the ids of that time.
+func (r *Reader) MostTxns(ctx context.Context, since, until time.Time) (int, error) {
+	low, high, err := r.IDsOf(ctx, since, until)
+	if err != nil || high < low {
+		return 0, err
 	}
-	query = query.WithDefaults()
-	low, high, err := r.IDsOf(ctx, query.Since.Time, query.Until.Time)
-	if err != nil {
-		return zonereport.Report{}, err
+	return int(high - low + 1), nil
+}
+
+// ReadTxns implements zonereport.Source. It walks the primary key in parts of some thousand ids, from the newest of the
+// time on, and holds one part at a time.
+func (r *Reader) ReadTxns(
+	ctx context.Context, zones []int64, since, until time.Time, most int, take func(service.Txn) bool,
+) (from time.Time, passed int, err error) {
+	low, high, err := r.IDsOf(ctx, since, until)
+	if err != nil || high < low {
+		return since, 0, err
 	}
 	first := low // of the ids that are read
-	if most := uint64(query.MostRows)*zonereport.Passes + 10*idsNear; high >= low && high-low >= most {
-		first = high - most + 1
+	if high-low >= uint64(most) {
+		first = high - uint64(most) + 1
 	}
-	isFull := false
-	over := idIndex{reader: r, within: times{query.Since.Time, query.Until.Time}, zones: query.Zones(zone.ID)}
+	over := idIndex{reader: r, within: times{since, until}, zones: zones}
 	for txn, err := range (walk{over: over, low: first, high: high, width: reportRows, most: reportRows}).txns(ctx) {
 		if err != nil {
-			return zonereport.Report{}, err
+			return since, 0, err
 		}
-		if isFull = !reporter.Add(txn); isFull {
-			break
+		if !take(txn) {
+			return since, int(high - txn.ID + 1), nil
 		}
 	}
-	if !isFull && first > low {
-		cut, _, err := r.next(ctx, first, high)
-		if err != nil {
-			return zonereport.Report{}, err
-		}
-		reporter.CutAt(cut.CreatedAt)
+	passed = int(high - first + 1)
+	if first == low {
+		return since, passed, nil
 	}
-	oldest, err := r.Oldest(ctx)
-	if err != nil {
-		return zonereport.Report{}, err
+	cut, isThere, err := r.next(ctx, first, high)
+	if !isThere {
+		return until, passed, err
 	}
-	return reporter.Report(oldest.CreatedAt.Time), nil
+	return cut.CreatedAt, passed, err
 }

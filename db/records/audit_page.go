@@ -37,7 +37,7 @@ func (r auditRow) entry() audit.Entry {
 	return audit.Entry{
 		ID: r.ID, At: service.At(r.At), Account: r.Account, Principal: r.Principal.V, Reason: r.Reason.V, Subject: r.Subject,
 		Action: r.Action, ZoneID: r.ZoneID, OverrideID: r.OverrideID.V, Before: r.Before, After: r.After,
-	}
+	}.WithReason()
 }
 
 // AuditEntries implements audit.Reader. It reads audit.MaxScan rows by the primary key, or those of one zone by

@@ -39,6 +39,26 @@ func (s *Store) ZoneTotals(
 	return t, nil
 }
 
+// TotalsWithin implements zonereport.Source.
+func (s *Store) TotalsWithin(
+	ctx context.Context, zoneID int64, since, until time.Time,
+) (service.Totals, error) {
+	within, args, err := s.ids.within(ctx, since, until)
+	if err != nil {
+		return service.Totals{}, err
+	}
+	sum := struct {
+		numbers
+		LastAt sql.Null[time.Time] `db:"last_at"`
+	}{}
+	err = s.pool.GetContext(ctx, &sum, `
+SELECT `+sums+`
+  FROM zone_txn FORCE INDEX (PRIMARY)
+ WHERE zone_id = ?
+   AND `+within, append([]any{zoneID}, args...)...)
+	return service.Totals(sum.numbers), session.LookupError(err)
+}
+
 // keeps says whether a zone has totals of its buckets.
 func (s *Store) keeps(ctx context.Context, zoneID int64) (keeps bool, err error) {
 	err = s.pool.GetContext(ctx, &keeps, `

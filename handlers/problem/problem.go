@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"velocityd/api"
 	"velocityd/service"
@@ -21,6 +22,7 @@ type Error struct {
 	kind    error
 	detail  string
 	pointer string
+	since   time.Time
 	cause   error // of a store, whose text the caller does not get; nil if there is none
 }
 
@@ -40,6 +42,11 @@ func Cause(err error) error {
 
 // New returns an error of a kind of the table, whose detail the caller gets.
 func New(kind error, detail string) error { return &Error{kind: kind, detail: detail} }
+
+// NewSince is New for a state that began at an instant.
+func NewSince(kind error, detail string, since time.Time) error {
+	return &Error{kind: kind, detail: detail, since: since}
+}
 
 // NewAt is New for a fault of the value that pointer points at, in the body of the request.
 func NewAt(kind error, pointer, detail string) error {
@@ -148,7 +155,7 @@ func Of(err error) api.Problem {
 		p.Detail = "Nothing was decided, recorded or changed. Ask again later: " + full.Error()
 	case p.Detail != "":
 	case errors.As(err, &request):
-		p.Detail, p.Pointer = request.detail, request.pointer
+		p.Detail, p.Pointer, p.Since.Time = request.detail, request.pointer, request.since
 	default:
 		p.Detail = strings.Replace(err.Error(), kind.Err.Error()+": ", "", 1) // the code says the same
 	}

@@ -108,10 +108,8 @@ func statesOf[T any](e Entry, read func(state []byte) (T, error)) (before, after
 
 // released returns the bucket of a release, or nil if its key is not there any more.
 func (e Entry) released() (*service.Bucket, error) {
-	var state struct {
-		Key string `json:"bucket_key"`
-	}
-	if err := json.Unmarshal(e.After, &state); err != nil {
+	state, err := keyedOf(e.After)
+	if err != nil {
 		return nil, fmt.Errorf("release %d cannot be read", e.ID) // the text holds a key
 	}
 	if state.Key == "" {
@@ -141,7 +139,9 @@ const (
 
 // Query asks for entries, the newest first. The zero value of a filter lets all pass.
 type Query struct {
-	Zones    []int64 // entries of no zone pass only without this filter
+	Zones []int64 // entries of no zone pass only without this filter
+	// Keys are those of buckets that were released, and of overrides, as they are recorded. They need one zone.
+	Keys     []string
 	Subjects []string
 	Actions  []string
 	By       string // the principal, a part of it on one side of " via ", or the account
@@ -163,6 +163,9 @@ func (q *Query) Validate() error {
 			return service.NewFieldError("action", "must be one of %s", strings.Join(Actions(), ", "))
 		}
 	}
+	if len(q.Keys) > 0 && len(q.Zones) != 1 {
+		return service.NewFieldError("key", "needs one zone")
+	}
 	if q.Limit < 1 || q.Limit > MaxPage {
 		return service.NewFieldError("limit", "must be 1 to %d", MaxPage)
 	}
@@ -173,7 +176,7 @@ func (q *Query) Validate() error {
 func (q *Query) Matches(e Entry) bool {
 	passes := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
 	return (len(q.Zones) == 0 || slices.Contains(q.Zones, e.ZoneID)) && passes(q.Subjects, e.Subject) &&
-		passes(q.Actions, e.Action) &&
+		passes(q.Actions, e.Action) && (len(q.Keys) == 0 || slices.Contains(q.Keys, e.Key())) &&
 		(q.Since.IsZero() || !e.At.Before(q.Since)) && (q.Until.IsZero() || e.At.Before(q.Until)) && q.isBy(e)
 }
 
@@ -188,28 +191,46 @@ type Page struct {
 	// Next is the Cursor of the following page, the id of the last entry that was looked at. 0 says that there is no
 	// following page. A page with a Next may have no entry.
 	Next uint64 `json:"next,string,omitzero"`
+	// ScannedUntil is the time of that entry.
+	ScannedUntil service.Instant `json:"scanned_until,omitzero"`
 }
 
 // NewPage returns the page of a query, of the entries behind its cursor, the newest first. If there are as many as
 // most, more may follow.
 func NewPage(q Query, entries []Entry, most int) (page Page) {
-	last := uint64(0)
+	last := Entry{}
 	for _, e := range entries {
 		switch {
 		case !q.Since.IsZero() && e.At.Before(q.Since.Add(-Slack)):
 			return page
 		case len(page.Entries) == q.Limit:
-			page.Next = last
+			page.Next, page.ScannedUntil = last.ID, last.At
 			return page
 		}
-		if last = e.ID; q.Matches(e) {
+		if last = e; q.Matches(e) {
 			page.Entries = append(page.Entries, e)
 		}
 	}
 	if len(entries) == most {
-		page.Next = last
+		page.Next, page.ScannedUntil = last.ID, last.At
 	}
 	return page
+}
+
+// Collect asks for pages until they have as many entries as the query wants, all were looked at, or goesOn returns
+// false. It returns them as one page.
+func Collect(ctx context.Context, from Reader, q Query, goesOn func() bool) (all Page, err error) {
+	for most := q.Limit; ; {
+		page, err := from.AuditEntries(ctx, q)
+		if err != nil {
+			return Page{}, err
+		}
+		page.Entries = append(all.Entries, page.Entries...)
+		all, q.Cursor, q.Limit = page, page.Next, most-len(page.Entries)
+		if q.Cursor == 0 || q.Limit == 0 || !goesOn() {
+			return all, nil
+		}
+	}
 }
 
 // Reader reads the audit.

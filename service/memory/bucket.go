@@ -41,7 +41,7 @@ func (m *Store) Release(_ context.Context, bucket service.Bucket, principal, rea
 	}
 	m.uncount(m.now(), bucket)
 	delete(m.lockouts, bucket)
-	m.tellRelease(m.now(), bucket)
+	m.tellRelease(m.now(), bucket, principal, reason)
 	m.note(audit.Edit{Released: &bucket})
 	m.audit(Audit{
 		ZoneID: bucket.ZoneID, Action: "release bucket", Key: bucket.Key, Principal: principal, Reason: reason,

@@ -32,12 +32,12 @@ func (m *Store) tellLockouts(now time.Time, begun []service.Locked) {
 }
 
 // tellRelease records a release, and the end of a lockout that stands.
-func (m *Store) tellRelease(now time.Time, bucket service.Bucket) {
+func (m *Store) tellRelease(now time.Time, bucket service.Bucket, principal, reason string) {
 	if l := m.standing[bucket]; l.Until.After(now) {
 		m.tell(now, event.BucketLockEnded, bucket, l.TxnID, map[string]any{"ended_at": now, "cause": "release"})
 	}
 	delete(m.standing, bucket)
-	m.tell(now, event.BucketReleased, bucket, 0, map[string]any{})
+	m.tell(now, event.BucketReleased, bucket, 0, map[string]any{"by": principal, "reason": reason})
 }
 
 func (m *Store) tell(now time.Time, of event.Type, bucket service.Bucket, txnID uint64, data map[string]any) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/audit"
 	"velocityd/service/memory"
 	"velocityd/service/zonereport"
 	"velocityd/tools/nightly"
@@ -98,5 +99,16 @@ func TestMemoryKeepsTheContractOfZoneReports(t *testing.T) {
 			servicetest.TotalsSubject
 			zonereport.Store
 		}{servicetest.TotalsThrough(m, m), m}
+	})
+}
+
+func TestMemoryKeepsTheContractOfTheAudit(t *testing.T) {
+	t.Parallel()
+	servicetest.ExerciseAudit(t, func(*testing.T) servicetest.AuditSubject {
+		m := memory.New()
+		return struct {
+			servicetest.Subject
+			audit.Reader
+		}{servicetest.InMemory(m), m}
 	})
 }

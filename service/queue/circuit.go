@@ -78,6 +78,15 @@ func newCircuit(options CircuitOptions, silence func() time.Duration, inParts fu
 // IsOpen reports whether the circuit is open: the store is known to be away.
 func (c *Circuit) IsOpen() bool { return c.period.Load().isOpen() }
 
+// ChangedAt returns when the circuit opened or, if it is closed, when it closed.
+func (c *Circuit) ChangedAt() time.Time {
+	p := c.period.Load()
+	if p.isOpen() {
+		return p.at
+	}
+	return p.since
+}
+
 // Open opens the circuit, unless no zone has an answer. It is for a service that has found its
 // store away before the first check.
 func (c *Circuit) Open(cause error) {

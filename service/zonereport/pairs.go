@@ -27,9 +27,11 @@ const (
 // checksKept is how many checks a generation of checks has whose other txn may still come.
 const checksKept = 1 << 16
 
-// pair is one attempt by a user from an address. Its keys are numbers of names, and 0 while they are not known.
+// pair is one attempt by a user from an address, or several that one txn counts. Its keys are numbers of names, and 0
+// while they are not known.
 type pair struct {
-	at       int64 // microseconds since 1970
+	at, last int64  // microseconds since 1970
+	id       uint64 // of the user's txn
 	keys     [2]uint32
 	attempts uint32
 	blocked  bool
@@ -78,8 +80,11 @@ func (p *pairing) add(txn service.Txn) {
 		return
 	}
 	found.keys[place] = p.keys[place].number(txn.Bucket.Key)
-	found.attempts = max(found.attempts, uint32(txn.Attempts))
+	found.attempts, found.last = max(found.attempts, uint32(txn.Attempts)), max(found.last, txn.LastAt.UnixMicro())
 	found.blocked, found.success = txn.Blocked, txn.Outcome == service.OutcomeSuccess
+	if place == pairUser {
+		found.id = txn.ID
+	}
 	if found.keys[1-place] != 0 {
 		p.pairs = append(p.pairs, *found)
 	}
@@ -101,12 +106,48 @@ func (p *pairing) find(check service.CheckKey) *pair {
 	return found
 }
 
-// bursts returns the addresses that tried many users, and the users that were tried from many addresses.
-func (p *pairing) bursts() (sprays, targets []Burst) {
-	return p.burstsOf(pairAddress, p.query.Spray), p.burstsOf(pairUser, p.query.Sources)
+// numbers returns all attempts of a key in one of the times that were read without a gap, by its index.
+type numbers func(place int, key uint32, stretch int) service.Totals
+
+// conclude adds the bursts, the series and the accounts that were entered to a report of which Read is set.
+func (p *pairing) conclude(report *Report, all numbers) {
+	f := findings{pairing: p, read: report.Read, all: all, entered: map[[2]uint32]Entry{}, isBurst: map[burstKey]bool{}}
+	report.Sprays = f.burstsOf(pairAddress, CauseSpray, p.query.Spray)
+	report.Targets = f.burstsOf(pairUser, CauseSources, p.query.Sources)
+	f.readSeries() // the pairs are in the order of users
+	report.Guesses, report.Devices = f.classify()
+	most := report.Keys
+	for _, entry := range f.entered {
+		report.Entered = append(report.Entered, entry)
+	}
+	report.Entered = topOf(most, report.Entered,
+		func(x, y Entry) int { return cmp.Or(y.At.Compare(x.At.Time), cmp.Compare(x.TxnID, y.TxnID)) })
+	report.Sprays, report.Targets = topOf(most, report.Sprays, compareBursts), topOf(most, report.Targets, compareBursts)
+	report.Guesses, report.Devices = topOf(most, report.Guesses, compareSeries),
+		topOf(most, report.Devices, compareSeries)
 }
 
-func (p *pairing) burstsOf(place int, enough Threshold) (bursts []Burst) {
+// findings is what the pairs of a report show.
+type findings struct {
+	*pairing
+	read    []Part
+	all     numbers
+	entered map[[2]uint32]Entry // by the keys of the pair
+	isBurst map[burstKey]bool
+	series  []series
+}
+
+// burstKey is a key of a burst: its place in pairs, and its number.
+type burstKey struct {
+	place int
+	key   uint32
+}
+
+// name returns a key by its number.
+func (p *pairing) name(place int, key uint32) string { return p.keys[place].list[key-1] }
+
+// groups yields the pairs of each key, in the order of time.
+func (p *pairing) groups(place int, yield func([]pair)) {
 	slices.SortFunc(p.pairs, func(x, y pair) int {
 		return cmp.Or(cmp.Compare(x.keys[place], y.keys[place]), cmp.Compare(x.at, y.at),
 			cmp.Compare(x.keys[1-place], y.keys[1-place]))
@@ -116,37 +157,74 @@ func (p *pairing) burstsOf(place int, enough Threshold) (bursts []Burst) {
 		for end < len(p.pairs) && p.pairs[end].keys[place] == p.pairs[begin].keys[place] {
 			end++
 		}
-		if burst, ok := p.burst(p.pairs[begin:end], place, enough); ok {
-			bursts = append(bursts, burst)
-		}
+		yield(p.pairs[begin:end])
 		begin = end
 	}
+}
+
+// stretches cuts pairs, which are in the order of time, where the read time has a gap, and yields the index of the time
+// with each part of them.
+func (f *findings) stretches(pairs []pair, yield func(stretch int, pairs []pair)) {
+	for len(pairs) > 0 {
+		stretch := indexOf(f.read, instantOf(pairs[0].at))
+		end, _ := slices.BinarySearchFunc(pairs, f.read[stretch].Until.UnixMicro(),
+			func(one pair, until int64) int { return cmp.Compare(one.at, until) })
+		yield(stretch, pairs[:end])
+		pairs = pairs[end:]
+	}
+}
+
+func (f *findings) burstsOf(place int, cause Cause, enough Threshold) (bursts []Burst) {
+	f.groups(place, func(all []pair) {
+		if len(all) < enough.Least {
+			return
+		}
+		known, best := map[uint32]bool{}, Burst{}
+		f.stretches(all, func(stretch int, pairs []pair) {
+			burst, ok := f.burst(stretch, pairs, place, enough)
+			if ok {
+				f.enter(pairs, place, cause, burst, known)
+				if best.Key == "" || compareBursts(burst, best) < 0 {
+					best = burst
+				}
+			}
+			for _, one := range pairs {
+				known[one.keys[1-place]] = known[one.keys[1-place]] || one.success
+			}
+		})
+		if best.Key != "" {
+			best.LastAt = service.At(instantOf(all[len(all)-1].last))
+			f.isBurst[burstKey{place, all[0].keys[place]}] = true
+			bursts = append(bursts, best)
+		}
+	})
 	return bursts
 }
 
 // burst returns the burst of one key's pairs, which are in the order of time.
-func (p *pairing) burst(pairs []pair, place int, enough Threshold) (b Burst, ok bool) {
-	if len(pairs) < enough.Least {
+func (f *findings) burst(stretch int, pairs []pair, place int, enough Threshold) (b Burst, ok bool) {
+	found := mostOthers(pairs, place, enough)
+	if found.others < enough.Least {
 		return b, false
 	}
-	since, others := mostOthers(pairs, place, enough)
-	if others < enough.Least {
-		return b, false
-	}
+	all := f.all(place, pairs[0].keys[place], stretch)
 	b = Burst{
-		Key: p.keys[place].list[pairs[0].keys[place]-1], Others: others,
-		BeginsAt: service.At(instantOf(since)), LastAt: service.At(instantOf(pairs[len(pairs)-1].at)),
+		Key: f.name(place, pairs[0].keys[place]), Others: found.others, BeginsAt: service.At(instantOf(found.since)),
+		MostSince: service.At(instantOf(pairs[found.first].at)),
+		MostUntil: service.At(instantOf(pairs[found.last].at + 1)),
+		Attempts:  all.Attempts, Blocked: all.Blocked,
 	}
-	succeeded := map[uint32]bool{}
-	for _, one := range pairs {
-		b.Attempts += int64(one.attempts)
-		if one.blocked {
-			b.Blocked += int64(one.attempts)
+	tried, succeeded := map[uint32]bool{}, map[uint32]bool{}
+	for i, one := range pairs {
+		other := one.keys[1-place]
+		if i >= found.first && i <= found.last && !one.success && !tried[other] && len(b.Tried) < maxNamed {
+			tried[other] = true
+			b.Tried = append(b.Tried, f.name(1-place, other))
 		}
-		if other := one.keys[1-place]; one.success && one.at >= since && !succeeded[other] {
+		if one.success && one.at >= found.since && !succeeded[other] {
 			succeeded[other] = true
 			if len(b.Succeeded) < maxNamed {
-				b.Succeeded = append(b.Succeeded, p.keys[1-place].list[other-1])
+				b.Succeeded = append(b.Succeeded, f.name(1-place, other))
 			}
 		}
 	}
@@ -154,12 +232,18 @@ func (p *pairing) burst(pairs []pair, place int, enough Threshold) (b Burst, ok 
 	return b, true
 }
 
-// mostOthers returns the highest number of different others in any interval, and the begin of the first interval that
-// has enough of them. A success is not counted.
-func mostOthers(pairs []pair, place int, enough Threshold) (since int64, most int) {
+// most is the interval of a burst with the highest number of others, by the indexes of its first and its last pair, and
+// the begin of the first interval that has enough of them.
+type most struct {
+	since               int64
+	others, first, last int
+}
+
+// mostOthers finds that interval. A success is not counted.
+func mostOthers(pairs []pair, place int, enough Threshold) (m most) {
 	inside := map[uint32]int{}
 	begin := 0
-	for _, one := range pairs {
+	for i, one := range pairs {
 		for ; pairs[begin].at <= one.at-enough.Within.Microseconds(); begin++ {
 			if past := pairs[begin]; !past.success {
 				if inside[past.keys[1-place]]--; inside[past.keys[1-place]] == 0 {
@@ -170,13 +254,22 @@ func mostOthers(pairs []pair, place int, enough Threshold) (since int64, most in
 		if one.success {
 			continue
 		}
-		inside[one.keys[1-place]]++
-		if len(inside) == enough.Least && most < enough.Least {
-			since = pairs[begin].at
+		for pairs[begin].success {
+			begin++
 		}
-		most = max(most, len(inside))
+		inside[one.keys[1-place]]++
+		if len(inside) == enough.Least && m.others < enough.Least {
+			m.since = pairs[begin].at
+		}
+		if len(inside) > m.others {
+			m.others, m.first, m.last = len(inside), begin, i
+		}
 	}
-	return since, most
+	return m
 }
 
 func instantOf(micro int64) time.Time { return time.UnixMicro(micro).UTC() }
+
+func compareBursts(x, y Burst) int {
+	return cmp.Or(-cmp.Compare(x.Successes, y.Successes), -cmp.Compare(x.Others, y.Others), cmp.Compare(x.Key, y.Key))
+}

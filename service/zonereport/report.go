@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// MaxRows bounds the txns that one report looks at: the newest of its zones and its time. A report holds up
-	// to 180 bytes for each of them, if all keys are different.
+	// MaxRows bounds the txns that one report looks at. A report holds up to 400 bytes for each of them, if all keys are
+	// different.
 	MaxRows     = 2_000_000
 	defaultRows = 500_000
 	// MaxKeys bounds the keys of each list of a report.
@@ -133,12 +133,12 @@ type Report struct {
 	// out.
 	Since service.Instant `json:"since"`
 	Until service.Instant `json:"until"`
-	// Rows is how many txns of the report's zones were looked at: all from From to Until. If there were too many, IsCut is
-	// true. From is the query's Since, or later: where the report was cut, or the instant of the oldest txn that there is.
-	// Total and all lists of keys are about these txns.
+	// Rows is how many txns of the report's zones were looked at: all of the times in Read, which are in order. IsCut says
+	// that there are more in the time: then the newest hour was read, and those in which most attempts were stopped or
+	// failed. Times of which the txns are gone are not in Read. All lists of keys are about these txns.
 	Rows          int              `json:"rows"`
 	IsCut         bool             `json:"cut"`
-	From          service.Instant  `json:"from"`
+	Read          []Part           `json:"read"`
 	UsersZone     int64            `json:"users_zone,omitzero"`
 	AddressesZone int64            `json:"addresses_zone,omitzero"`
 	SprayUsers    int              `json:"spray_users"`
@@ -147,18 +147,28 @@ type Report struct {
 	SourcesWithin service.Duration `json:"sources_within"`
 	Keys          int              `json:"keys"`
 	MostRows      int              `json:"most_rows"`
-	Total         service.Totals   `json:"total"`
-	// Hours are the attempts of the zone in each hour of UTC, also in hours without any. See WithTotals for the hours
-	// before From.
+	// Total are the attempts of the zone in the whole time, the sum of Hours, by txns and by the hourly totals. If IsWhole
+	// is false, attempts are missing that were neither read nor rolled up.
+	Total   service.Totals `json:"total"`
+	IsWhole bool           `json:"whole"`
+	// Hours are the attempts of the zone in each hour of UTC, also in hours without any, as far as it is in the time.
 	Hours []HourTotals `json:"hours"`
-	// Stopped are the keys of the zone that were full, locked or denied most often, in shadow too.
-	Stopped []KeyTotals `json:"stopped"`
-	// Near are keys of the zone that came to 80 per cent of its rate, or to its rate, and were never stopped.
-	Near []NearKey `json:"near"`
+	// Entered are the accounts that were entered after guesses, the newest first.
+	Entered []Entry `json:"entered"`
 	// Sprays are the addresses that tried many users, and Targets the users that were tried from many addresses. Those
 	// with a success afterwards come first.
 	Sprays  []Burst `json:"sprays"`
 	Targets []Burst `json:"targets"`
+	// Guesses are users that were tried often from one address, without a success in between, and Devices those of them
+	// that look like a device of the owner that has an old password. Neither has keys of Sprays and Targets.
+	Guesses []Series `json:"guesses"`
+	Devices []Series `json:"devices"`
+	// Stopped are the keys of the zone that were full, locked or denied most often, in shadow too.
+	Stopped []KeyTotals `json:"stopped"`
+	// Near are keys of the zone that came to 80 per cent of its rate, or to its rate, and were never stopped.
+	Near []NearKey `json:"near"`
+	// Other is the same about the other one of UsersZone and AddressesZone, if the report is about one of them.
+	Other *Other `json:"other,omitzero"`
 	// Origins are those of the keys that are addresses, as far as they are known. Stores do not
 	// set it.
 	Origins map[string]service.Origin `json:"origins,omitempty"`
@@ -167,29 +177,46 @@ type Report struct {
 // newReport returns the empty report of a question with everything spelt out.
 func newReport(zoneID int64, q Query) Report {
 	return Report{
-		ZoneID: zoneID, Since: q.Since, Until: q.Until, From: q.Since, UsersZone: q.UsersZone, AddressesZone: q.AddressesZone,
+		ZoneID: zoneID, Since: q.Since, Until: q.Until, UsersZone: q.UsersZone, AddressesZone: q.AddressesZone,
 		SprayUsers: q.Spray.Least, SprayWithin: q.Spray.Within, Sources: q.Sources.Least, SourcesWithin: q.Sources.Within,
 		Keys:     q.Keys,
 		MostRows: q.MostRows,
 	}
 }
 
-// IsPart reports whether the time has a part at its begin of which no txn was looked at. Lists that are empty then say
-// nothing about that part.
-func (r Report) IsPart() bool { return r.IsCut || r.From.After(r.Since.Time) }
+// IsPart reports whether the time has a part of which no txn was looked at. Lists that are empty then say nothing about
+// that part.
+func (r Report) IsPart() bool { return len(r.Read) != 1 || r.Read[0] != Part{r.Since, r.Until} }
+
+// ReadAt returns the time that was read without a gap and in which an instant lies: the numbers of a key that was seen
+// then are about it.
+func (r Report) ReadAt(at time.Time) (part Part) {
+	if i := indexOf(r.Read, at); i >= 0 {
+		part = r.Read[i]
+	}
+	return part
+}
 
 // AllKeys returns all keys that the report names. One may be there several times.
 func (r Report) AllKeys() (keys []string) {
-	for _, k := range r.Stopped {
+	other := Other{}
+	if r.Other != nil {
+		other = *r.Other
+	}
+	for _, k := range slices.Concat(r.Stopped, other.Stopped) {
 		keys = append(keys, k.Key)
 	}
-	for _, k := range r.Near {
+	for _, k := range slices.Concat(r.Near, other.Near) {
 		keys = append(keys, k.Key)
 	}
-	for _, bursts := range [][]Burst{r.Sprays, r.Targets} {
-		for _, b := range bursts {
-			keys = append(append(keys, b.Key), b.Succeeded...)
-		}
+	for _, b := range slices.Concat(r.Sprays, r.Targets) {
+		keys = slices.Concat(keys, []string{b.Key}, b.Tried, b.Succeeded)
+	}
+	for _, e := range r.Entered {
+		keys = append(keys, e.User, e.Address)
+	}
+	for _, s := range slices.Concat(r.Guesses, r.Devices) {
+		keys = append(keys, s.User, s.Address)
 	}
 	return keys
 }
@@ -200,11 +227,20 @@ type HourTotals struct {
 	service.Totals
 }
 
-// KeyTotals are the attempts of one key.
+// Other are the keys of another zone than the report's.
+type Other struct {
+	ZoneID  int64       `json:"zone_id"`
+	Stopped []KeyTotals `json:"stopped"`
+	Near    []NearKey   `json:"near"`
+}
+
+// KeyTotals are the attempts of one key in one of the times that were read without a gap: the one in which it was
+// stopped most.
 type KeyTotals struct {
 	Key string `json:"bucket_key"`
 	service.Totals
-	LastAt service.Instant `json:"last_at"`
+	FirstAt service.Instant `json:"first_at"`
+	LastAt  service.Instant `json:"last_at"`
 }
 
 // NearKey is a key that came near its zone's limit.
@@ -215,16 +251,35 @@ type NearKey struct {
 	At   service.Instant `json:"at"`
 }
 
+// Entry is an account that was entered after guesses. A few wrong passwords before the right one are none.
+type Entry struct {
+	User    string `json:"user"`
+	Address string `json:"address"`
+	// At is the instant of the success, and TxnID the user's txn.
+	At    service.Instant `json:"at"`
+	TxnID uint64          `json:"txn_id,string"`
+	Cause Cause           `json:"cause"`
+	// After is how many others there had been before, in the time that was read without a gap: users that the address had
+	// tried, for CauseSpray; addresses from which the user had been tried, for CauseSources; or attempts at the user that
+	// were let through, for CauseGuesses.
+	After int `json:"after"`
+}
+
 // Burst is a key that was seen with many different others in a short time: an address with users, or a user with
 // addresses. A success does not make another one count: many people may share an address, and log in.
 type Burst struct {
 	Key string `json:"bucket_key"`
-	// Others is the highest number of different others in any interval as long as the query says.
-	Others int `json:"others"`
+	// Others is the highest number of different others in any interval as long as the query says, MostSince is its first
+	// instant and MostUntil the first one behind it. Tried are the first of these others.
+	Others    int             `json:"others"`
+	MostSince service.Instant `json:"most_since"`
+	MostUntil service.Instant `json:"most_until"`
+	Tried     []string        `json:"tried"`
 	// BeginsAt is the begin of the first interval with enough others, and LastAt the last attempt of the key.
 	BeginsAt service.Instant `json:"begins_at"`
 	LastAt   service.Instant `json:"last_at"`
-	// Attempts are all that name both zones, and Blocked those of them that were not let through.
+	// Attempts are all of the key in the time around BeginsAt that was read without a gap, and Blocked those of them that
+	// were not let through.
 	Attempts int64 `json:"attempts"`
 	Blocked  int64 `json:"blocked"`
 	// Successes is for how many others a success was reported of an attempt since BeginsAt, and Succeeded are the first of
@@ -233,10 +288,28 @@ type Burst struct {
 	Succeeded []string `json:"succeeded"`
 }
 
+// Series is attempts at one user from one address, without a success among them.
+type Series struct {
+	User    string `json:"user"`
+	Address string `json:"address"`
+	// Tries are these attempts. Attempts are all of the user in the time around them that was read without a gap, and
+	// Blocked those of them that were not let through.
+	Tries    int64           `json:"tries"`
+	Attempts int64           `json:"attempts"`
+	Blocked  int64           `json:"blocked"`
+	BeginsAt service.Instant `json:"begins_at"`
+	LastAt   service.Instant `json:"last_at"`
+	// Pace is the median time between them. Attempts within half a minute count as one.
+	Pace service.Duration `json:"pace"`
+	// SucceededAt and TxnID are the success by which the series ended, if one did.
+	SucceededAt service.Instant `json:"succeeded_at,omitzero"`
+	TxnID       uint64          `json:"txn_id,string,omitzero"`
+}
+
 // Store makes reports.
 type Store interface {
-	// ZoneReport returns the report about a zone. It reads the txns of the query's zones and time alone, its newest
-	// MostRows at most. Keys are as they are recorded. The error wraps ErrInvalid for a query that is not valid, and
+	// ZoneReport returns the report about a zone. It reads the txns of the query's zones and time alone, MostRows at most.
+	// Keys are as they are recorded. The error wraps ErrInvalid for a query that is not valid, and
 	// ErrBusy if the engine is away.
 	ZoneReport(ctx context.Context, zone service.Zone, query Query) (Report, error)
 }

@@ -2,142 +2,200 @@ package zonereport
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"velocityd/service"
 )
 
-// Reporter makes a report of txns. It holds some memory for each of them.
-type Reporter struct {
+// reporter counts the txns of a report, part by part. It holds some memory for each of them.
+type reporter struct {
 	zone    service.Zone
-	zones   []int64 // of the txns that are looked at
+	other   *service.Zone // the other one of the query's two zones, or nil
+	zones   []int64       // of the txns that are looked at
 	query   Query
 	report  Report
-	hours   map[time.Time]*service.Totals
-	keys    map[string]*seenKey
+	seen    map[time.Time]*service.Totals // of the zone, by hour
+	keys    map[service.Bucket]*seenKey   // of all zones
 	pairing pairing
+	parts   []Part // that were read; the last one is being read
+	left    int    // txns that may still be read of it
+	isFull  bool   // no more may
 	oldest  time.Time
 }
 
-// seenKey is one key of the zone, while its txns are counted.
+// seenKey is one key, while its txns are counted.
 type seenKey struct {
-	service.Totals
-	last    int64   // microseconds since 1970
-	counted []int64 // likewise
+	seenRun
+	former  []seenRun
+	counted []int64 // microseconds since 1970
 }
 
-// NewReporter returns the Reporter for a question about a zone. The error is an ErrInvalid that names the
-// field.
-func NewReporter(zone service.Zone, query Query) (*Reporter, error) {
-	if err := query.Validate(); err != nil {
-		return nil, err
-	}
-	query = query.WithDefaults()
+// seenRun is the txns of a key in one of the parts that are read.
+type seenRun struct {
+	part        int32
+	first, last int64 // microseconds since 1970
+	service.Totals
+}
+
+func newReporter(zone service.Zone, query Query) *reporter {
 	query.Since.Time, query.Until.Time = query.Since.UTC().Truncate(time.Microsecond),
 		query.Until.UTC().Truncate(time.Microsecond)
-	return &Reporter{
+	return &reporter{
 		zone: zone.WithDefaults(), zones: query.Zones(zone.ID), query: query, report: newReport(zone.ID, query),
-		hours: map[time.Time]*service.Totals{}, keys: map[string]*seenKey{}, pairing: newPairing(query),
-	}, nil
+		seen: map[time.Time]*service.Totals{}, keys: map[service.Bucket]*seenKey{}, pairing: newPairing(query),
+	}
 }
 
-// Add counts a txn, and returns whether it would take another one. Txns come with the newest first, but those near each
-// other may be in any order. Those outside of the query's time and zones are left out.
-func (r *Reporter) Add(txn service.Txn) (goesOn bool) {
-	query := r.query
-	if !slices.Contains(r.zones, txn.Bucket.ZoneID) || txn.CreatedAt.Before(query.Since.Time) ||
-		!txn.CreatedAt.Before(query.Until.Time) {
+// whole is the whole time of the report.
+func (r *reporter) whole() Part { return Part{r.query.Since, r.query.Until} }
+
+// readZones finds the other zone. The report has no list of one that is gone.
+func (m *making) readZones(ctx context.Context) error {
+	id := m.query.UsersZone + m.query.AddressesZone - m.zone.ID
+	if m.zone.ID != m.query.UsersZone && m.zone.ID != m.query.AddressesZone {
+		return nil
+	}
+	other, err := m.source.Zone(ctx, id)
+	if err == nil {
+		m.other = new(other.WithDefaults())
+	}
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
+
+func isGone(err error) bool { return errors.Is(err, service.ErrNotFound) }
+
+// add counts a txn of the part that is being read, and returns whether it would take another one. Txns come with the
+// newest first, but those near each other may be in any order. Those of other zones and times are left out. Of the txns
+// of one instant all are counted, or none.
+func (r *reporter) add(txn service.Txn) (goesOn bool) {
+	if !slices.Contains(r.zones, txn.Bucket.ZoneID) || !r.parts[len(r.parts)-1].Holds(txn.CreatedAt.Time) {
 		return true
 	}
-	if r.report.Rows == r.report.MostRows {
-		r.CutAt(r.oldest)
+	if r.left <= 0 && !txn.CreatedAt.Equal(r.oldest) {
+		r.isFull = true
 		return false
 	}
-	if r.report.Rows == 0 || txn.CreatedAt.Before(r.oldest) {
+	if txn.CreatedAt.Before(r.oldest) {
 		r.oldest = txn.CreatedAt.Time
 	}
+	r.left--
 	r.report.Rows++
+	r.pairing.add(txn)
 	r.count(txn)
 	return true
 }
 
-// count counts a txn of the query's time.
-func (r *Reporter) count(txn service.Txn) {
-	r.pairing.add(txn)
-	if txn.Bucket.ZoneID != r.zone.ID {
-		return
+// count counts a txn for its hour and its key.
+func (r *reporter) count(txn service.Txn) {
+	if txn.Bucket.ZoneID == r.zone.ID {
+		hour := service.SpanHour.Begin(txn.CreatedAt.Time)
+		if r.seen[hour] == nil {
+			r.seen[hour] = &service.Totals{}
+		}
+		r.seen[hour].Add(txn)
 	}
-	r.report.Total.Add(txn)
-	hour := service.SpanHour.Begin(txn.CreatedAt.Time)
-	if r.hours[hour] == nil {
-		r.hours[hour] = &service.Totals{}
-	}
-	r.hours[hour].Add(txn)
-	key := r.keys[txn.Bucket.Key]
-	if key == nil {
-		key = &seenKey{}
-		r.keys[txn.Bucket.Key] = key
+	part, at := int32(len(r.parts)-1), txn.CreatedAt.UnixMicro()
+	key := r.keys[txn.Bucket]
+	switch {
+	case key == nil:
+		key = &seenKey{seenRun: seenRun{part: part, first: at}}
+		r.keys[txn.Bucket] = key
+	case key.part != part:
+		key.former = append(key.former, key.seenRun)
+		key.seenRun = seenRun{part: part, first: at}
 	}
 	key.Add(txn)
-	key.last = max(key.last, txn.LastAt.UnixMicro())
+	key.first, key.last = min(key.first, at), max(key.last, txn.LastAt.UnixMicro())
 	if txn.Counted {
-		key.counted = append(key.counted, txn.CreatedAt.UnixMicro())
+		key.counted = append(key.counted, at)
 	}
 }
 
-// CutAt says that the txns before an instant are not looked at.
-func (r *Reporter) CutAt(at time.Time) {
-	if r.report.Rows > 0 && r.oldest.Before(at) {
-		at = r.oldest
+// runs returns what was seen of the key in each of the times that were read without a gap, with their indexes as part.
+func (k *seenKey) runs(stretches []int) (runs []seenRun) {
+	for _, run := range append(k.former, k.seenRun) {
+		run.part = int32(stretches[run.part])
+		i := slices.IndexFunc(runs, func(other seenRun) bool { return other.part == run.part })
+		if i < 0 {
+			runs = append(runs, run)
+			continue
+		}
+		runs[i].first, runs[i].last = min(run.first, runs[i].first), max(run.last, runs[i].last)
+		runs[i].Totals = run.Plus(runs[i].Totals)
 	}
-	if at.After(r.report.From.Time) {
-		r.report.IsCut, r.report.From.Time = true, at
-	}
+	return runs
 }
 
-// Report returns the report of all txns that were added. kept is the instant of the oldest txn that there is, of any
-// zone.
-func (r *Reporter) Report(kept time.Time) Report {
+// result returns the report of all txns that were added, without hours.
+func (r *reporter) result() Report {
 	report := r.report
-	begin := report.From.Time
-	if r.report.Rows > 0 && r.oldest.Before(kept) {
-		kept = r.oldest
+	report.Read = merged(r.parts)
+	stretches := make([]int, len(r.parts))
+	for i, part := range r.parts {
+		stretches[i] = indexOf(report.Read, part.Since.Time)
 	}
-	if kept.After(report.From.Time) && kept.Before(report.Until.Time) {
-		report.From.Time = kept
+	report.Stopped, report.Near = r.keysOf(r.zone, stretches)
+	if r.other != nil {
+		report.Other = &Other{ZoneID: r.other.ID}
+		report.Other.Stopped, report.Other.Near = r.keysOf(*r.other, stretches)
 	}
-	for hour := service.SpanHour.Begin(begin); hour.Before(report.Until.Time); hour = service.SpanHour.End(hour) {
-		span := HourTotals{BeginsAt: service.At(hour)}
-		if totals := r.hours[hour]; totals != nil {
-			span.Totals = *totals
+	all := func(place int, key uint32, stretch int) (t service.Totals) {
+		bucket := service.Bucket{ZoneID: r.query.UsersZone, Key: r.pairing.keys[place].list[key-1]}
+		if place == pairAddress {
+			bucket.ZoneID = r.query.AddressesZone
 		}
-		report.Hours = append(report.Hours, span)
-	}
-	for key, seen := range r.keys {
-		if seen.WouldBlock > 0 {
-			report.Stopped = append(report.Stopped,
-				KeyTotals{Key: key, Totals: seen.Totals, LastAt: service.At(instantOf(seen.last))})
-		} else if near, ok := r.near(key, seen.counted); ok {
-			report.Near = append(report.Near, near)
+		for _, run := range r.keys[bucket].runs(stretches) {
+			if int(run.part) == stretch {
+				t = run.Totals
+			}
 		}
+		return t
 	}
-	most := report.Keys
-	report.Stopped = topOf(most, report.Stopped, func(x, y KeyTotals) int {
-		return cmp.Or(-cmp.Compare(x.WouldBlock, y.WouldBlock), cmp.Compare(x.Key, y.Key))
-	})
-	report.Near = topOf(most, report.Near,
-		func(x, y NearKey) int { return cmp.Or(-cmp.Compare(x.Most, y.Most), cmp.Compare(x.Key, y.Key)) })
-	report.Sprays, report.Targets = r.pairing.bursts()
-	report.Sprays, report.Targets = topOf(most, report.Sprays, compareBursts), topOf(most, report.Targets, compareBursts)
+	r.pairing.conclude(&report, all)
 	return report
 }
 
-// near returns how near a key came to the zone's limit, if that is near enough. A key with more than the zone's rate
-// has an override.
-func (r *Reporter) near(key string, counted []int64) (near NearKey, ok bool) {
+// keysOf returns the keys of a zone that were stopped, and those near its limit. The numbers of a key are those of one
+// time that was read without a gap: the one in which it was stopped most.
+func (r *reporter) keysOf(zone service.Zone, stretches []int) (stopped []KeyTotals, near []NearKey) {
+	for bucket, key := range r.keys {
+		if bucket.ZoneID != zone.ID {
+			continue
+		}
+		var worst seenRun
+		for _, run := range key.runs(stretches) {
+			if cmp.Or(cmp.Compare(run.WouldBlock, worst.WouldBlock), cmp.Compare(run.Attempts, worst.Attempts)) > 0 {
+				worst = run
+			}
+		}
+		if worst.WouldBlock > 0 {
+			stopped = append(stopped, KeyTotals{
+				Key: bucket.Key, Totals: worst.Totals, FirstAt: service.At(instantOf(worst.first)),
+				LastAt: service.At(instantOf(worst.last)),
+			})
+		} else if n, ok := nearLimit(zone, bucket.Key, key.counted); ok {
+			near = append(near, n)
+		}
+	}
+	most := r.query.Keys
+	stopped = topOf(most, stopped, func(x, y KeyTotals) int {
+		return cmp.Or(-cmp.Compare(x.WouldBlock, y.WouldBlock), cmp.Compare(x.Key, y.Key))
+	})
+	return stopped, topOf(most, near,
+		func(x, y NearKey) int { return cmp.Or(-cmp.Compare(x.Most, y.Most), cmp.Compare(x.Key, y.Key)) })
+}
+
+// nearLimit returns how near a key came to its zone's limit, if that is near enough. A key with more than the zone's
+// rate has an override.
+func nearLimit(zone service.Zone, key string, counted []int64) (near NearKey, ok bool) {
 	slices.Sort(counted)
-	term, begin := r.zone.Term(), 0
+	term, begin := zone.Term(), 0
 	for i, at := range counted {
 		since := term.Since(instantOf(at)).UnixMicro()
 		for counted[begin] <= since {
@@ -147,15 +205,11 @@ func (r *Reporter) near(key string, counted []int64) (near NearKey, ok bool) {
 			near = NearKey{Key: key, Most: n, At: service.At(instantOf(at))}
 		}
 	}
-	return near, near.Most*100 >= nearRate*r.zone.Rate && near.Most <= r.zone.Rate && near.Most > 0
+	return near, near.Most*100 >= nearRate*zone.Rate && near.Most <= zone.Rate && near.Most > 0
 }
 
 // topOf returns the first elements of a list in an order.
 func topOf[T any](most int, list []T, order func(x, y T) int) []T {
 	slices.SortFunc(list, order)
 	return slices.Clone(list[:min(most, len(list))])
-}
-
-func compareBursts(x, y Burst) int {
-	return cmp.Or(-cmp.Compare(x.Successes, y.Successes), -cmp.Compare(x.Others, y.Others), cmp.Compare(x.Key, y.Key))
 }

@@ -51,6 +51,16 @@ func (s *Instance) ready(ctx context.Context) error {
 	return nil
 }
 
+// readySince returns since when the instance is ready, or not.
+func (s *Instance) readySince() time.Time {
+	tested, opened := s.readiness.changed(), s.checks.Circuit.ChangedAt()
+	switch isReady := s.readiness.isReady(); {
+	case s.checks.Circuit.IsOpen() && (isReady || opened.Before(tested)), isReady && opened.After(tested):
+		return opened
+	}
+	return tested
+}
+
 // answers returns why checks are not answered now, be it by on_failure of their zones, or nil.
 func (s *Instance) answers(ctx context.Context) error {
 	if !s.checks.Circuit.HasAnswers() {

@@ -265,7 +265,7 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
 	o.Exports, o.RecordedKeys, o.Retention, o.Webhooks = stored, stored.RecordedKeys, s.store.RetentionRunner(), stored
 	o.Backtests, o.Registry = s.backtests, s.store.Records
-	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
+	o.Ready, o.ReadySince, o.Answers, o.Running = s.ready, s.readySince, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest
 	if s.options.Origins != nil {
 		o.Reader = OriginReader{Reader: stored, Origins: s.options.Origins}

@@ -30,13 +30,13 @@ type readiness struct {
 
 	mu         sync.Mutex
 	reason     noted[string] // why the last test has failed, or ""
-	since      time.Time     // when the service stopped being ready
+	since      time.Time     // when the service stopped being ready or, if it is, when it became so
 	isStopping bool
 }
 
 // newReadiness returns a readiness that tests by ask. Callers see the text of its error.
 func newReadiness(ask func(ctx context.Context) error, logger *slog.Logger) *readiness {
-	r := &readiness{logger: logger}
+	r := &readiness{logger: logger, since: time.Now()}
 	r.tests = refresh.New(probeTimeout, func(ctx context.Context) (passed struct{}, err error) {
 		err = ask(ctx)
 		r.note(ctx, err)
@@ -89,6 +89,13 @@ func (r *readiness) hasFailed() bool {
 // isReady returns whether the last test succeeded and the service is not stopping.
 func (r *readiness) isReady() bool { return r.reached() && !r.stopping() }
 
+// changed returns when the result of the tests last changed.
+func (r *readiness) changed() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.since
+}
+
 // note logs the result of a test if it has changed.
 func (r *readiness) note(ctx context.Context, err error) {
 	r.mu.Lock()
@@ -102,6 +109,7 @@ func (r *readiness) note(ctx context.Context, err error) {
 	case err == nil:
 		r.logger.LogAttrs(ctx, slog.LevelInfo, "ready again",
 			slog.Duration("after", time.Since(r.since).Round(time.Millisecond)))
+		r.since = time.Now()
 	default:
 		if wasReady {
 			r.since = time.Now()
@@ -119,7 +127,7 @@ func (r *readiness) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.isStopping {
-		r.isStopping = true
+		r.isStopping, r.since = true, time.Now()
 		r.logger.LogAttrs(context.Background(), slog.LevelInfo, "not ready", slog.String("reason", errStopping.Error()))
 	}
 }

@@ -33,13 +33,22 @@ type ReportCommand struct {
 
 func (ReportCommand) Help() string {
 	return `Counts the attempts of the zone by hour, and lists the keys that were stopped most and those near the limit.
-With a zone of users and one of addresses, which one check names together, it also lists the addresses that tried many
-users in a short time, and the users that were tried from many addresses. Those for whom a success was reported
-afterwards come first. Successes themselves do not count as tries: many people may share an address.
+With a zone of users and one of addresses, which one check names together, it also lists:
 
-It looks at the newest txns of these zones, as many as --most-rows says, and passes over ten times as many of other
-zones. All that it says but the hours is about the txns that it looked at, which begin at 'from'; without both zones,
-no 'sprays' and 'targets' are looked for. Keys are as they are recorded. Changes nothing.
+  entered  accounts that were entered after guesses: after many users from that address, after attempts at the user
+           from many addresses, or after 10 or more that were let through from one address
+  sprays   addresses that tried many users in a short time
+  targets  users that were tried from many addresses
+  guesses  users that were tried 20 times or more from one address
+  devices  the same, at the steady pace of a device that has an old password: tell the owner
+  other    keys of the other zone that were stopped, or near the limit
+
+Sprays and targets for which a success was reported afterwards come first. Successes themselves do not count as tries:
+many people may share an address.
+
+It looks at as many txns of these zones as --most-rows says, and passes over ten times as many of other zones. If there
+are more, it reads the newest hour, with half of them, and then the hours in which most attempts were stopped or failed:
+'read' lists these times. 'total' and 'hours' are about the whole time. Keys are as they are recorded. Changes nothing.
 
 Example:
 

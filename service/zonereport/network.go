@@ -1,16 +1,14 @@
-package console
+package zonereport
 
 import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"velocityd/service"
-	"velocityd/service/zonereport"
 )
 
-// mostNetworks bounds the networks that a page shows.
+// mostNetworks bounds the networks of a report.
 const mostNetworks = 10
 
 // The lengths of the prefixes by which addresses are put together where their network is not known.
@@ -19,37 +17,36 @@ const (
 	shownIPv6Prefix = 48
 )
 
-// network is the attempts that were stopped from the addresses of a network.
-type network struct {
-	Name      string
-	Country   string
-	Addresses int
-	Stopped   int64
+// Network is the attempts that were stopped from the addresses of a network.
+type Network struct {
+	Name    string
+	Country string      // "" if it is not known, or they are in several
+	Keys    []KeyTotals // of the addresses, those with the most stopped attempts first
+	Stopped int64
 }
 
-// networksOf puts the stopped addresses of a report together by network, those with the most stopped attempts first.
-func networksOf(report zonereport.Report) []network {
-	byName := map[string]*network{}
-	for _, key := range report.Stopped {
-		name, country := networkOf(key.Key, report.Origins[key.Key])
+// Networks puts stopped addresses together by network, those with the most stopped attempts first.
+func (r Report) Networks(stopped []KeyTotals) []Network {
+	byName := map[string]*Network{}
+	for _, key := range stopped {
+		name, country := networkOf(key.Key, r.Origins[key.Key])
 		n := byName[name]
 		if n == nil {
-			n = &network{Name: name, Country: country}
+			n = &Network{Name: name, Country: country}
 			byName[name] = n
 		}
 		if n.Country != country {
-			n.Country = "" // it is in several
+			n.Country = ""
 		}
-		n.Addresses++
+		n.Keys = append(n.Keys, key)
 		n.Stopped += key.WouldBlock
 	}
-	all := make([]network, 0, len(byName))
+	all := make([]Network, 0, len(byName))
 	for _, n := range byName {
 		all = append(all, *n)
 	}
-	slices.SortFunc(
-		all, func(a, b network) int { return cmp.Or(cmp.Compare(b.Stopped, a.Stopped), cmp.Compare(a.Name, b.Name)) })
-	return all[:min(len(all), mostNetworks)]
+	return topOf(mostNetworks, all,
+		func(a, b Network) int { return cmp.Or(cmp.Compare(b.Stopped, a.Stopped), cmp.Compare(a.Name, b.Name)) })
 }
 
 // networkOf returns the network of an address and its country: the autonomous system, or a prefix where it is not known
