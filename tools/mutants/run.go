@@ -118,7 +118,7 @@ func (r *runner) firstOf(ctx context.Context, overlay string, s stage) (*failure
 
 // faults runs tools/faults, and returns the promises that were broken, or nil.
 func (r *runner) faults(ctx context.Context, overlay string, s stage) (*failure, error) {
-	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
+	ctx, stop := context.WithTimeout(ctx, 15*time.Minute) // beside other work on two cores
 	defer stop()
 	args := append([]string{"run", "./tools/faults", "-keep", r.temp}, s.args...)
 	out, err := r.command(ctx, overlay, args...).CombinedOutput()
