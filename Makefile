@@ -14,6 +14,8 @@ PKG ?= ./...
 RACE ?= -race
 TESTFLAGS ?=
 export NAME ?=
+ROUNDS ?=
+SEED ?=
 PORT ?= 15300
 TAG ?=
 REPLICAS ?= 0
@@ -83,6 +85,14 @@ suite:
 .PHONY: test-all
 test-all: export VELOCITY_TEST_ALL = 1
 test-all: test ## run those of `make test` on every engine, and what takes too long for each change; for a night or a release
+	@$(MAKE) faults ARGS=-short
+
+# Each round's seed is printed, and SEED= with ROUNDS=1 repeats it. A fault whose means are missing says NOT RUN.
+.PHONY: faults
+faults: toolchain ## kill, stop, cut, fill and upgrade engine and instances for 20 minutes, and judge each promise (ROUNDS= SEED= ARGS='-only linear')
+	@tools/engines.sh mysql mariadb-11.8
+	@go build -o bin/faults ./tools/faults
+	@exec bin/faults $(if $(ROUNDS),-rounds $(ROUNDS) -minutes 0) $(if $(SEED),-seed $(SEED)) $(ARGS)
 
 # The image and the chart are made by separate modules, whose first build takes minutes. Containers are entered by chroot.
 TOOL_GO = env -u GOROOT GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 go

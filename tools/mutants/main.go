@@ -5,6 +5,7 @@
 //	go run ./tools/mutants                  all of them
 //	go run ./tools/mutants -quick lockout   those with this in their names, without the tests that need engines
 //	go run ./tools/mutants -tree ../old     whether the tests of another checkout see them
+//	go run ./tools/mutants -from tools/faults/mutants.txt     those that tools/faults finds
 //
 // A test has to fail twice, and to pass without the fault. The exit code is 1 if a fault passed all tests, or does not
 // build.
@@ -36,11 +37,19 @@ func main() {
 	all := flag.Bool("all", false, "make all these faults at once, as one mutant")
 	quick := flag.Bool("quick", false, "run only the tests that need no engine")
 	list := flag.Bool("list", false, "run no test: list the mutants, and see that the tree has their texts")
+	from := flag.String("from", "", "another list of mutants than mutants.txt: a `file`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	r := runner{tree: *tree, quick: *quick, passes: map[string]bool{}}
-	mutants, err := chosen(flag.Args(), *all)
+	text, err := []byte(faults), error(nil)
+	if *from != "" {
+		text, err = os.ReadFile(*from)
+	}
+	var mutants []mutant
+	if err == nil {
+		mutants, err = chosen(string(text), flag.Args(), *all)
+	}
 	if err == nil {
 		err = r.carryOut(ctx, mutants, *list, *out)
 	}
@@ -104,10 +113,11 @@ type mutant struct {
 // edit replaces a text that a file has once.
 type edit struct{ file, old, new string }
 
-// stage is one call of go test.
+// stage is one call of go test, or of tools/faults.
 type stage struct {
 	args       []string
 	hasEngines bool
+	isFaults   bool
 }
 
 // parse reads a list, whose head explains its lines.
@@ -125,8 +135,8 @@ func parse(text string) (list []mutant) {
 				old = append(old, line[1:])
 			case strings.HasPrefix(line, "+"):
 				made = append(made, line[1:])
-			case word == "quick" || word == "engine":
-				stages = append(stages, stage{strings.Fields(rest), word == "engine"})
+			case word == "quick" || word == "engine" || word == "faults":
+				stages = append(stages, stage{strings.Fields(rest), word != "quick", word == "faults"})
 			}
 		}
 		switch word, rest, _ := strings.Cut(head, " "); word {
@@ -142,12 +152,12 @@ func parse(text string) (list []mutant) {
 }
 
 // chosen returns the mutants with one of these patterns in their names, or one with the faults of all of them.
-func chosen(patterns []string, isOne bool) ([]mutant, error) {
+func chosen(text string, patterns []string, isOne bool) ([]mutant, error) {
 	pattern, err := regexp.Compile(strings.Join(patterns, "|"))
 	if err != nil {
 		return nil, err
 	}
-	list := slices.DeleteFunc(parse(faults), func(m mutant) bool { return !pattern.MatchString(m.name) })
+	list := slices.DeleteFunc(parse(text), func(m mutant) bool { return !pattern.MatchString(m.name) })
 	if len(list) == 0 {
 		return nil, errors.New("no mutant has such a name")
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // The results of a mutant.
@@ -79,6 +80,9 @@ func (r *runner) overlay(m mutant) (path string, err error) {
 
 // firstOf returns the first test of a stage that fails, twice, and passes without the mutant, or nil if there is none.
 func (r *runner) firstOf(ctx context.Context, overlay string, s stage) (*failure, error) {
+	if s.isFaults {
+		return r.faults(ctx, overlay, s)
+	}
 	for left := r.left; ; {
 		f, err := r.test(ctx, overlay, s, left)
 		if err != nil || f == nil {
@@ -86,7 +90,7 @@ func (r *runner) firstOf(ctx context.Context, overlay string, s stage) (*failure
 		}
 		// -run and -skip take a pattern for each level of a subtest.
 		pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(f.test), "/", "$/^") + "$"
-		alone := stage{[]string{f.pkg, "-run", pattern}, s.hasEngines}
+		alone := stage{args: []string{f.pkg, "-run", pattern}, hasEngines: s.hasEngines}
 		again := f
 		if f.test != "" {
 			again, err = r.test(ctx, overlay, alone, nil)
@@ -110,6 +114,26 @@ func (r *runner) firstOf(ctx context.Context, overlay string, s stage) (*failure
 			r.left = append(slices.Clip(r.left), pattern)
 		}
 	}
+}
+
+// faults runs tools/faults, and returns the promises that were broken, or nil.
+func (r *runner) faults(ctx context.Context, overlay string, s stage) (*failure, error) {
+	ctx, stop := context.WithTimeout(ctx, 15*time.Minute) // beside other work on two cores
+	defer stop()
+	args := append([]string{"run", "./tools/faults", "-keep", r.temp}, s.args...)
+	out, err := r.command(ctx, overlay, args...).CombinedOutput()
+	found := regexp.MustCompile(`(?m)^(\w[\w ]*?) +VIOLATED`).FindAllSubmatch(out, -1)
+	if found == nil {
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return nil, err
+	}
+	var promises [][]byte
+	for _, f := range found {
+		promises = append(promises, f[1])
+	}
+	return &failure{"tools/faults", strings.Join(s.args, " "), string(bytes.Join(promises, []byte(", ")))}, nil
 }
 
 // failure is a test that failed. test is empty if all of the package did, as at the end of its time.

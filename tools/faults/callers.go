@@ -1,0 +1,244 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// txn is an id of the attempt, or 0.
+func (a *attempt) txn() uint64 {
+	for _, v := range a.answers {
+		if v.txn != 0 {
+			return v.txn
+		}
+	}
+	return 0
+}
+
+// caller asks through its doors, one attempt after the other.
+type caller struct {
+	*world
+
+	number int
+	random *rand.Rand
+	doors  []door // the first, and those for a retry
+	asked  int
+}
+
+// load starts the callers. The channel is closed when all have ended, after ctx.
+func (w *world) load(ctx context.Context) <-chan struct{} {
+	var all sync.WaitGroup
+	w.loaded = w.now()
+	a, b := w.instances[0], w.instances[1]
+	doors := [][]door{
+		{httpDoor{a}, httpDoor{b}},
+		{httpDoor{b}, httpDoor{a}},
+		{httpDoor{a}, httpDoor{b}},
+		{httpDoor{b}, httpDoor{a}},
+		{httpDoor{a}, httpDoor{b}},
+		{httpDoor{b}, httpDoor{a}},
+		{grpcDoor{a}, grpcDoor{b}},
+		{grpcDoor{b}, httpDoor{a}},
+		{sqlDoor{w}, sqlDoor{w}},
+		{sqlDoor{w}, httpDoor{b}},
+	}
+	if w.only == "linear" {
+		doors = nil
+	}
+	for i, list := range doors {
+		c := &caller{world: w, number: i, random: w.random(100 + uint64(i)), doors: list}
+		all.Go(func() {
+			for ctx.Err() == nil {
+				c.ask(ctx)
+				pause(ctx, time.Duration(c.random.IntN(20))*time.Millisecond)
+			}
+		})
+	}
+	if w.only != "records" {
+		all.Go(func() { w.tell(ctx) })
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	return done
+}
+
+// erasable is the key that a fault erases.
+const erasable = "erasable"
+
+// draw makes an attempt.
+func (c *caller) draw() *attempt {
+	r := c.random
+	groups := [][]int{
+		{1},
+		{1, 2},
+		{2},
+		{3},
+		{4},
+		{5},
+		{5, 2, 3},
+		{6},
+		{7},
+		{8},
+		{8, 7},
+		{9},
+		{10},
+		{10, 5},
+		{11},
+		{12},
+		{edited},
+		{edited, 1},
+	}
+	a := &attempt{}
+	key := "cold-" + strconv.Itoa(r.IntN(300))
+	if r.IntN(10) < 6 {
+		key = "hot-" + strconv.Itoa(r.IntN(2))
+	}
+	if r.IntN(100) == 0 {
+		key = erasable
+	}
+	group := groups[r.IntN(len(groups))]
+	door := c.doors[0].name()[:3]
+	if door == "grp" && (slices.Contains(group, 8) || slices.Contains(group, 12)) {
+		group = groups[0] // Envoy is not told what a shadow or an answer without the database is
+	}
+	for _, id := range group {
+		b := bucket{id, key}
+		switch {
+		case id == 2:
+			b.key = fmt.Sprintf("192.0.2.%d", r.IntN(3))
+		case id == 11:
+			a.isFresh = r.IntN(2) == 0
+			a.secret = fmt.Sprintf("%016x", r.IntN(4)+1)
+			if a.isFresh {
+				a.secret = fmt.Sprintf("%08x%08x", c.number+1, c.asked+1)
+			}
+		}
+		a.buckets = append(a.buckets, b)
+	}
+	if door == "grp" || r.IntN(10) < 7 || len(a.buckets) > 1 {
+		a.name = fmt.Sprintf("f-%d-%d", c.number, c.asked)
+	}
+	if a.secret != "" && door != "htt" {
+		a.secret, a.isFresh = "", true // counts as ever
+	}
+	return a
+}
+
+// ask asks about one attempt until it has an answer or the caller gives up, and reports its outcome now and then.
+func (c *caller) ask(ctx context.Context) {
+	c.asked++
+	a := c.draw()
+	tries := 1
+	if a.name != "" && c.random.IntN(10) < 7 {
+		tries = 3
+	}
+	c.carryOut(ctx, a, tries)
+	if a.state != acked || ctx.Err() != nil {
+		return
+	}
+	if a.name != "" && c.random.IntN(20) == 0 {
+		c.askAgain(ctx, a)
+	}
+	c.report(ctx, a)
+	if c.random.IntN(300) == 0 {
+		zone := []int{1, 5, 7, 9, 10}[c.random.IntN(5)]
+		c.change(ctx, &change{kind: "release", buckets: []bucket{{zone, "hot-" + strconv.Itoa(c.random.IntN(2))}}},
+			c.doors[0])
+	}
+}
+
+// carryOut asks until there is an answer, at most so often.
+func (c *caller) carryOut(ctx context.Context, a *attempt, tries int) {
+	a.begin = c.now()
+	if a.name == "" {
+		tries = 1
+	}
+	for i := range tries {
+		c.try(ctx, a, c.doors[i%len(c.doors)])
+		if t := a.tries[i]; t.state == acked || t.state == degraded || ctx.Err() != nil {
+			break
+		}
+		pause(ctx, 100*time.Millisecond)
+	}
+	a.state = settle(a.tries)
+	if a.end = c.now(); a.state == unknown {
+		a.end = forever
+	}
+	add(c.records, &c.attempts, a)
+}
+
+// try is one call. It is carried out to its end even if the round ends.
+func (c *caller) try(ctx context.Context, a *attempt, d door) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	t := try{span: span{begin: c.now()}, door: d.name()}
+	var err error
+	t.state, err = d.check(ctx, a)
+	t.end, t.answered = c.now(), ctx.Err() == nil
+	if err != nil {
+		a.fault = err.Error()
+	}
+	if t.state == acked || t.state == degraded {
+		a.door = d.name()
+	}
+	a.tries = append(a.tries, t)
+}
+
+// askAgain asks the same once more: the answer has to be the same.
+func (c *caller) askAgain(ctx context.Context, a *attempt) {
+	second := *a
+	if second.tries = nil; strings.HasPrefix(a.door, "grpc") {
+		return // its answers name no txn of blocked attempts
+	}
+	c.try(ctx, &second, c.doors[1])
+	if second.tries[0].state == acked {
+		a.again = second.answers
+	}
+}
+
+// report reports how the login ended: mostly where that decides, and sometimes elsewhere.
+func (c *caller) report(ctx context.Context, a *attempt) {
+	wants := 10
+	for _, b := range a.buckets {
+		if b.zone == 5 || b.zone == 6 || b.zone == 10 {
+			wants = 80
+		}
+	}
+	if a.blocked || a.txn() == 0 || c.random.IntN(100) >= wants {
+		return
+	}
+	pause(ctx, time.Duration(c.random.IntN(60))*time.Millisecond)
+	kind := "failure"
+	if c.random.IntN(2) == 0 {
+		kind = "success"
+	}
+	c.change(ctx, &change{kind: kind, attempt: a, buckets: a.buckets}, c.doors[c.random.IntN(2)])
+}
+
+// change carries out a release, or an outcome, which it repeats once if it got no answer.
+func (c *caller) change(ctx context.Context, ch *change, d door) {
+	ch.begin, ch.door = c.now(), d.name()
+	for range 2 {
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		ended, _ := d.report(call, ch)
+		cancel()
+		if ended == acked || ch.state != unknown || ch.end == 0 {
+			ch.state = ended
+		}
+		if ch.end = c.now(); ch.state != unknown || ch.kind == "release" { // a second one releases other attempts
+			break
+		}
+	}
+	if ch.state == unknown {
+		ch.end = forever
+	}
+	add(c.records, &c.changes, ch)
+}

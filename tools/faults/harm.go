@@ -1,0 +1,282 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"velocityd/tools/enginetest/program"
+)
+
+// dba carries out statements as root on one session. Faults of the engine may end it, which is no error of this tool.
+func (w *world) dba(ctx context.Context, statements ...string) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	conn, err := w.root.Conn(ctx)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	for _, s := range statements {
+		_, _ = conn.ExecContext(ctx, s)
+	}
+}
+
+// undo carries out a statement until it has succeeded: the fault must end.
+func (w *world) undo(ctx context.Context, statement string) error {
+	for began := time.Now(); ; pause(ctx, 100*time.Millisecond) {
+		once, cancel := context.WithTimeout(ctx, 5*time.Second)
+		_, err := w.root.ExecContext(once, statement)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		if time.Since(began) > time.Minute {
+			return fmt.Errorf("%s: %w", statement, err)
+		}
+	}
+}
+
+// statements are a fault by SQL that has to be taken back: MySQL's and MariaDB's names differ, so one of them may fail.
+func statements(begin, end []string, cuts bool) func(context.Context, *world, *rand.Rand) error {
+	return func(ctx context.Context, w *world, r *rand.Rand) error {
+		for range 1 + r.IntN(2) {
+			w.dba(ctx, begin...)
+			for _, one := range w.relays {
+				if cuts && r.IntN(2) == 0 {
+					one.Cut()
+				}
+			}
+			pause(ctx, between(r, 500, 4000))
+			for _, s := range end {
+				if err := w.undo(ctx, s); err != nil {
+					return err
+				}
+			}
+			pause(ctx, between(r, 200, 1000))
+		}
+		return nil
+	}
+}
+
+// lockWaits is a session that locks rows and leaves them locked for a while.
+func lockWaits(statement string) func(context.Context, *world, *rand.Rand) error {
+	return func(ctx context.Context, w *world, r *rand.Rand) error {
+		for range 1 + r.IntN(4) {
+			if tx, err := w.root.BeginTx(ctx, nil); err == nil {
+				_, _ = tx.ExecContext(ctx, statement) // it may wait itself, or the engine be away
+				pause(ctx, between(r, 200, 3500))
+				_ = tx.Rollback()
+			}
+			pause(ctx, between(r, 100, 800))
+		}
+		return nil
+	}
+}
+
+func needsRoot(context.Context, *lab) string {
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		return "it mounts a small disk, which takes root on Linux"
+	}
+	return ""
+}
+
+// fillDisk fills the small disk of the engine. An engine that has ended by it, or still waits, is started again as an
+// operator does.
+func fillDisk(ctx context.Context, w *world, r *rand.Rand) error {
+	path := filepath.Join(w.dir, "data", "filler")
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	piece := make([]byte, 1<<20)
+	for size := 1 << 20; size > 0; { // the last bytes, too
+		if _, err := file.Write(piece[:size]); err != nil {
+			size /= 2
+		}
+	}
+	_ = file.Close()
+	for range 4 {
+		pause(ctx, between(r, 400, 1200))
+		w.dba(ctx, "FLUSH BINARY LOGS")
+	}
+	if err := os.Remove(path); err != nil {
+		return err
+	}
+	pause(ctx, time.Second)
+	ping, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if _, err := w.root.ExecContext(ping, "UPDATE retention_policy SET keep_days = keep_days + 1"); err != nil {
+		w.killEngine()
+	}
+	return w.startEngine(ctx)
+}
+
+// faketime is the library that gives the engine another clock.
+func faketime() string {
+	list, _ := filepath.Glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
+	return strings.Join(list, "")
+}
+
+func needsFaketime(context.Context, *lab) string {
+	if faketime() == "" {
+		return "there is no libfaketime: apt-get install faketime"
+	}
+	return ""
+}
+
+func (w *world) clockFile() string { return filepath.Join(w.dir, "clock") }
+
+func (w *world) clockEnviron() map[string]string {
+	return map[string]string{
+		"LD_PRELOAD": faketime(), "FAKETIME_TIMESTAMP_FILE": w.clockFile(), "FAKETIME_CACHE_DURATION": "1",
+		"FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_RESET": "1",
+	}
+}
+
+// setClock sets how far the engine's clock is ahead, which it sees within a second.
+func (w *world) setClock(ahead time.Duration) error {
+	if !w.hasClock {
+		return nil
+	}
+	temp := w.clockFile() + ".new"
+	if err := os.WriteFile(temp, fmt.Appendf(nil, "%+.3f\n", ahead.Seconds()), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, w.clockFile())
+}
+
+// stepClock sets the engine's clock some times, and right in the end. Limits are judged until then: afterwards the
+// callers' clocks tell nothing of windows.
+func stepClock(ctx context.Context, w *world, r *rand.Rand) error {
+	w.stepped.Store(int64(w.now()))
+	for range 2 + r.IntN(2) {
+		if err := w.setClock(between(r, -5000, 7000)); err != nil {
+			return err
+		}
+		pause(ctx, between(r, 1200, 4000))
+	}
+	err := w.setClock(0)
+	pause(ctx, 4*time.Second)
+	return err
+}
+
+func retention(ctx context.Context, w *world, r *rand.Rand) error {
+	w.dba(ctx, "UPDATE retention_task SET began_at = NULL, ended_at = NULL")
+	for range 1 + r.IntN(2) {
+		_, _ = program.Run(ctx, w.binary, w.ownerDSN(), "retain") // another fault may end it
+		w.dba(ctx, "CALL retain()")
+		pause(ctx, between(r, 100, 1000))
+	}
+	return nil
+}
+
+// erasure puts a pseudonym in the place of a key that is asked for meanwhile.
+func erasure(ctx context.Context, w *world, r *rand.Rand) error {
+	for range 1 + r.IntN(2) {
+		c := &change{kind: "erase", span: span{begin: w.now()}}
+		for id := range zonesByID() {
+			c.buckets = append(c.buckets, bucket{id, erasable})
+		}
+		_, err := program.Run(ctx, w.binary, w.ownerDSN(), "subject", "erase", erasable, "--reason", "faults", "--yes")
+		if c.state = acked; err != nil {
+			c.state = unknown // it may be in parts
+		}
+		c.end = w.now()
+		add(w.records, &w.changes, c)
+		pause(ctx, between(r, 300, 1500))
+	}
+	return nil
+}
+
+func zoneEdits(ctx context.Context, w *world, r *rand.Rand) error {
+	for range 4 + r.IntN(8) {
+		w.dba(ctx, fmt.Sprintf("UPDATE zone_master SET rate = %d WHERE id = %d", 3+r.IntN(6), edited),
+			"UPDATE zone_master SET description = CONCAT('edited ', NOW(6)) WHERE id IN (1, 2, 3)")
+		pause(ctx, between(r, 50, 800))
+	}
+	return nil
+}
+
+// rollingRestart stops one instance after the other as an operator does, and starts it again.
+func rollingRestart(ctx context.Context, w *world, _ *rand.Rand) error { return w.roll(ctx, w.binary) }
+
+func (w *world) roll(ctx context.Context, binary string) (err error) {
+	for _, i := range w.instances {
+		i.away(func() {
+			i.process.Signal(syscall.SIGTERM)
+			if !i.process.Await(25 * time.Second) {
+				err = errors.New("an instance does not stop")
+				return
+			}
+			i.binary = binary
+			err = errors.Join(err, i.start())
+			_ = i.awaitReady(ctx, 20*time.Second) // the engine may be away
+		})
+	}
+	return err
+}
+
+// needsNext builds the next program: this checkout with one more step, which changes a table, and one changed
+// procedure. Steps are numbered and immutable from the first release on, so until there is a second one this is the
+// real step of an upgrade.
+func needsNext(ctx context.Context, l *lab) string {
+	if l.next != "" {
+		return ""
+	}
+	procedure := "migrations/procedures/check_velocity_by_rule.sql"
+	steps, _ := filepath.Glob("migrations/0*.up.sql")
+	step := fmt.Sprintf("migrations/%06d_faults.up.sql", len(steps)+1)
+	text, err := os.ReadFile(procedure)
+	if err != nil {
+		return err.Error()
+	}
+	files := map[string]string{
+		step:      "ALTER TABLE zone_txn ADD COLUMN faults INT NULL DEFAULT NULL COMMENT 'of the next version'\n",
+		procedure: strings.Replace(string(text), "\nBEGIN\n", "\nBEGIN\n  -- The next version's.\n", 1),
+	}
+	var replaced []string
+	for _, name := range sortedKeys(files) {
+		place := filepath.Join(l.temp, filepath.Base(name))
+		if err := os.WriteFile(place, []byte(files[name]), 0o600); err != nil {
+			return err.Error()
+		}
+		absolute, _ := filepath.Abs(name) // there is a working folder
+		replaced = append(replaced, fmt.Sprintf("%q: %q", absolute, place))
+	}
+	overlay := filepath.Join(l.temp, "overlay.json")
+	err = os.WriteFile(overlay, []byte(`{"Replace": {`+strings.Join(replaced, ", ")+`}}`), 0o600)
+	if err == nil {
+		err = program.Build(ctx, filepath.Join(l.temp, "velocityd-next"), "-overlay", overlay)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	l.next = filepath.Join(l.temp, "velocityd-next")
+	return ""
+}
+
+// upgrade migrates to the next program's schema while the former one serves, and then replaces one instance after the
+// other.
+func upgrade(ctx context.Context, w *world, r *rand.Rand) error {
+	for began := time.Now(); ; pause(ctx, 200*time.Millisecond) { // other faults may end it
+		_, err := program.Run(ctx, w.next, w.ownerDSN(), "migrate", "up")
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			return err
+		}
+	}
+	pause(ctx, between(r, 500, 2000))
+	return w.roll(ctx, w.next)
+}

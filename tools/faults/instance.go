@@ -1,0 +1,74 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"velocityd/tools/enginetest/program"
+)
+
+// instance is a velocityd serve. One fault at a time replaces its process.
+type instance struct {
+	*world
+
+	number  int
+	binary  string
+	process *program.Process
+	busy    sync.Mutex // of process
+	address string     // HTTP
+	grpcAt  string
+	grpc    *grpc.ClientConn
+	outages []span // while it was killed, stopped or starting
+}
+
+// newInstance finds addresses for an instance, which it keeps.
+func newInstance(w *world, number int) (i *instance, err error) {
+	i = &instance{world: w, number: number, binary: w.binary}
+	if i.address, err = program.FreeAddress(); err == nil {
+		i.grpcAt, err = program.FreeAddress()
+	}
+	if err == nil {
+		i.grpc, err = grpc.NewClient(i.grpcAt, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}
+	return i, err
+}
+
+func (i *instance) start() (err error) {
+	i.process, err = program.Start(i.binary, "velocity@tcp("+i.relays[i.number].Address()+")/velocityd", i.log(),
+		"serve", "--listen", i.address, "--grpc-listen", i.grpcAt)
+	return err
+}
+
+func (i *instance) log() string {
+	return filepath.Join(i.dir, fmt.Sprintf("instance-%d.log", i.number))
+}
+
+func (i *instance) awaitReady(ctx context.Context, limit time.Duration) error {
+	return program.AwaitReady(ctx, i.address, limit)
+}
+
+// away notes that the process cannot answer while a function runs.
+func (i *instance) away(do func()) {
+	i.busy.Lock()
+	defer i.busy.Unlock()
+	i.mu.Lock()
+	n := len(i.outages)
+	i.outages = append(i.outages, span{i.now(), forever})
+	i.mu.Unlock()
+	do()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.outages[n].end = i.now()
+}
+
+// wasOut says that the process could not answer at some time of a span.
+func (i *instance) wasOut(s span) bool { return slices.ContainsFunc(i.outages, s.meets) }

@@ -1,0 +1,228 @@
+//go:build linux
+
+// Command faults proves the promises of velocityd under faults: two instances of the real program on a real engine,
+// callers over HTTP, gRPC and SQL, and in each round a few faults that the seed draws. Two witnesses judge: the records
+// of the callers, which this program keeps, and the rows, by `velocityd audit`. It must not share code with the
+// service, and imports none.
+//
+//	go run ./tools/faults -minutes 20                20 minutes on MySQL and MariaDB in turns
+//	go run ./tools/faults -seed 71 -rounds 1 -engine mysql     the round of a seed once more
+//	go run ./tools/faults -only linear               histories for the check of linearizability alone, with the faults
+//	go run ./tools/faults -fault kill-engine,cut     rounds with these faults alone; none: rounds without any
+//
+// A round with seed S is that of every run that comes to S: the first round has the seed that is printed first, and
+// each further one the next. The exit code is 1 if a promise was broken; a folder then has the logs, the callers'
+// records and the engine's data.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/tools/enginetest/program"
+)
+
+// options are the flags.
+type options struct {
+	seed    uint64
+	rounds  int
+	minutes float64
+	engines []string
+	faults  []string
+	only    string // "linear", "records" or "" for both
+	keep    string
+	quiet   time.Duration // without faults, before and after them
+}
+
+func main() {
+	var o options
+	var engines, faults string
+	short := flag.Bool("short", false, "two minutes")
+	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix())%1_000_000, "the `number` from which all is drawn")
+	flag.IntVar(&o.rounds, "rounds", 0, "end after so many rounds; 0: by the time alone")
+	flag.Float64Var(&o.minutes, "minutes", 20, "begin no round later; 0: by the rounds alone")
+	flag.StringVar(&engines, "engine", "mysql,mariadb-11.8", "the engines, in turns")
+	flag.StringVar(&faults, "fault", "", "draw from these faults alone; none: no faults")
+	flag.StringVar(&o.only, "only", "", "linear: histories of few buckets alone; records: without them")
+	flag.StringVar(&o.keep, "keep", "",
+		"the `folder` for the evidence of broken promises; default: a new one in the temporary folder")
+	flag.DurationVar(&o.quiet, "quiet", 3*time.Second, "time without faults at the begin and the end of a round")
+	flag.Parse()
+	o.engines, o.faults = strings.Split(engines, ","), strings.FieldsFunc(faults, func(r rune) bool { return r == ',' })
+	if *short {
+		o.minutes = 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+// errBroken says that a promise was broken.
+var errBroken = errors.New("a promise was broken")
+
+// run carries out the rounds, and prints the verdict.
+func run(ctx context.Context, o options) error {
+	fmt.Printf("seed %d\n", o.seed)
+	if err := mysql.SetLogger(&mysql.NopLogger{}); err != nil { // the faults break its connections all the time
+		return err
+	}
+	temp, err := os.MkdirTemp("", "vf-") // short, because a socket's path is
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	l := &lab{options: o, temp: temp, binary: filepath.Join(temp, "velocityd"), template: map[string]string{}}
+	if err := program.Build(ctx, l.binary); err != nil {
+		return err
+	}
+	kinds, isWhole, err := l.kinds(ctx)
+	if err != nil {
+		return err
+	}
+	began, sum := time.Now(), newVerdict()
+	for i := 0; o.rounds == 0 || i < o.rounds; i++ {
+		if ctx.Err() != nil || o.minutes > 0 && i > 0 && time.Since(began).Minutes() > o.minutes {
+			break
+		}
+		seed := o.seed + uint64(i)
+		var v *verdict
+		if v, err = l.round(ctx, o.engines[i%len(o.engines)], seed, draw(kinds, seed)); err != nil {
+			err = fmt.Errorf("round with seed %d: %w", seed, err)
+			break
+		}
+		sum.add(v)
+	}
+	sum.print(os.Stdout, time.Since(began))
+	switch {
+	case err != nil:
+		return err
+	case sum.isBroken():
+		return errBroken
+	case !isWhole && os.Getenv("CI") == "true":
+		return errors.New("a fault was NOT RUN")
+	}
+	return nil
+}
+
+// lab is what the rounds share.
+type lab struct {
+	options
+
+	temp     string
+	binary   string
+	next     string            // a program with one more step of the schema, or ""
+	template map[string]string // a folder with a migrated database by engine
+}
+
+// kinds are the faults to draw from. isWhole is false if one cannot run here, which is printed.
+func (l *lab) kinds(ctx context.Context) (list []fault, isWhole bool, err error) {
+	isWhole = true
+	for _, name := range l.faults {
+		if name != "none" && !slices.ContainsFunc(table(), func(f fault) bool { return f.name == name }) {
+			return nil, false, fmt.Errorf("there is no fault %q", name)
+		}
+	}
+	for _, f := range table() {
+		if len(l.faults) > 0 && !slices.Contains(l.faults, f.name) {
+			continue
+		}
+		if f.missing != nil {
+			if why := f.missing(ctx, l); why != "" {
+				fmt.Printf("fault %s NOT RUN: %s\n", f.name, why)
+				isWhole = false
+				continue
+			}
+		}
+		list = append(list, f)
+	}
+	return list, isWhole, nil
+}
+
+// faultsARound is how many kinds of fault meet in a round.
+const faultsARound = 3
+
+// draw returns the faults of a round. Each kind is the first of them once in as many rounds as there are kinds.
+func draw(kinds []fault, seed uint64) []fault {
+	if len(kinds) == 0 {
+		return nil
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	drawn := []fault{kinds[seed%uint64(len(kinds))]}
+	for _, i := range r.Perm(len(kinds)) {
+		alone := slices.ContainsFunc(
+			drawn, func(f fault) bool { return f.name == kinds[i].name || f.isAlone && kinds[i].isAlone })
+		if len(drawn) < faultsARound && !alone {
+			drawn = append(drawn, kinds[i])
+		}
+	}
+	return drawn
+}
+
+// round starts an engine and two instances, lets callers and faults at them, and judges.
+func (l *lab) round(ctx context.Context, engine string, seed uint64, faults []fault) (*verdict, error) {
+	begin := time.Now()
+	v := newVerdict()
+	v.rounds[engine]++
+	w, err := l.open(ctx, engine, seed, faults)
+	if errors.Is(err, program.ErrUnready) {
+		v.breaks(isReady, "before any fault: %v", err)
+		return v, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	load, stop := context.WithCancel(ctx)
+	defer stop()
+	done := w.load(load)
+	pause(ctx, l.quiet)
+	var names []string
+	for _, f := range faults {
+		names = append(names, f.name)
+	}
+	failed := w.harm(ctx, faults)
+	w.awaitReady(ctx, v)
+	pause(ctx, l.quiet)
+	stop()
+	<-done
+	if err := errors.Join(failed, ctx.Err()); err != nil {
+		return nil, err
+	}
+	if err := w.judge(ctx, v); err != nil {
+		return nil, err
+	}
+	fmt.Printf("%-13s seed %-8d %5.1f s  %6d answers, %5d refused, %4d undecided, longest silence %4.1f s  %s\n",
+		engine, seed, time.Since(begin).Seconds(), v.answers, v.refused, v.unknown, v.silence.Seconds(),
+		strings.Join(names, " "))
+	if v.isBroken() {
+		return v, w.keep(v)
+	}
+	return v, nil
+}
+
+// pause waits, or until the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// sortedKeys returns the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

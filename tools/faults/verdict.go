@@ -1,0 +1,250 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"velocityd/tools/enginetest/program"
+)
+
+// The promises. Each is judged by the callers' records and the rows, but audit by the rows alone.
+const (
+	isRecorded = "recorded" // each acknowledged answer is in the table as it was given
+	isRefused  = "refused"  // no attempt is there whose caller was told that it was not counted
+	isOnce     = "once"     // no txn id twice, no attempt twice, and the same answer to the same attempt id
+	isRate     = "rate"     // no window of the callers' own clocks has more passes than the rate
+	isRoom     = "room"     // no attempt is refused where the bucket had room, was not locked and had none under way
+	isLockout  = "lockout"  // no attempt passes during a lockout, or beyond concurrent
+	isOutcome  = "outcome"  // each acknowledged outcome is there, and no refused one
+	isInTime   = "in time"  // each call is answered within its deadline
+	isReady    = "ready"    // both instances decide again within 30 s after the last fault
+	isAudit    = "audit"    // velocityd audit finds nothing
+	isLinear   = "linear"   // histories of few buckets are linearizable against the models
+)
+
+func promises() []string {
+	return []string{
+		isRecorded, isRefused, isOnce, isRate, isRoom, isLockout, isOutcome, isInTime, isReady, isAudit, isLinear,
+	}
+}
+
+// verdict is the result of one round or of several.
+type verdict struct {
+	rounds                    map[string]int // by engine
+	answers, refused, unknown int
+	silence, recovery         time.Duration       // without an answer, and until both instances decided again: at most
+	judged, untold            map[string]int      // by promise: cases, and cases that could not be judged
+	broken                    map[string][]string // by promise
+}
+
+func newVerdict() *verdict {
+	return &verdict{
+		rounds: map[string]int{}, judged: map[string]int{}, untold: map[string]int{}, broken: map[string][]string{},
+	}
+}
+
+func (v *verdict) isBroken() bool { return len(v.broken) > 0 }
+
+// breaks notes that a promise was broken.
+func (v *verdict) breaks(promise, format string, args ...any) {
+	v.broken[promise] = append(v.broken[promise], fmt.Sprintf(format, args...))
+}
+
+func (v *verdict) add(o *verdict) {
+	for engine, n := range o.rounds {
+		v.rounds[engine] += n
+	}
+	for _, p := range promises() {
+		v.judged[p] += o.judged[p]
+		v.untold[p] += o.untold[p]
+		if len(o.broken[p]) > 0 {
+			v.broken[p] = append(v.broken[p], o.broken[p]...)
+		}
+	}
+	v.answers, v.refused, v.unknown = v.answers+o.answers, v.refused+o.refused, v.unknown+o.unknown
+	v.silence, v.recovery = max(v.silence, o.silence), max(v.recovery, o.recovery)
+}
+
+// print writes the table of promises, and the first violations of each.
+func (v *verdict) print(w io.Writer, took time.Duration) {
+	fmt.Fprintf(w, "\n%-10s %-9s %9s %9s %9s\n", "promise", "", "judged", "untold", "broken")
+	for _, p := range promises() {
+		word := "held"
+		switch {
+		case len(v.broken[p]) > 0:
+			word = "VIOLATED"
+		case v.judged[p] == 0:
+			word = "not asked"
+		}
+		fmt.Fprintf(w, "%-10s %-9s %9d %9d %9d\n", p, word, v.judged[p], v.untold[p], len(v.broken[p]))
+	}
+	var rounds []string
+	for _, engine := range sortedKeys(v.rounds) {
+		rounds = append(rounds, fmt.Sprintf("%s %d", engine, v.rounds[engine]))
+	}
+	fmt.Fprintf(
+		w,
+		"\nrounds: %s in %.0f s; %d answers, %d refused, %d undecided; longest silence %.1f s; ready again after %.1f s\n",
+		strings.Join(rounds, ", "), took.Seconds(), v.answers, v.refused, v.unknown, v.silence.Seconds(),
+		v.recovery.Seconds())
+	for _, p := range promises() {
+		for i, text := range v.broken[p] {
+			if i == 5 {
+				fmt.Fprintf(w, "%s: and %d more\n", p, len(v.broken[p])-i)
+				break
+			}
+			fmt.Fprintf(w, "%s: %s\n", p, text)
+		}
+	}
+}
+
+// readyLimit is how long the instances may take after the last fault, and slack a loaded machine in any answer.
+const (
+	readyLimit = 30 * time.Second
+	deadline   = 5 * time.Second // --check-timeout
+	slack      = 1500 * time.Millisecond
+)
+
+// awaitReady waits until both instances are ready and decide a check.
+func (w *world) awaitReady(ctx context.Context, v *verdict) {
+	begin := w.now()
+	for _, i := range w.instances {
+		v.judged[isReady]++
+		err := i.awaitReady(ctx, readyLimit)
+		for err == nil && w.now()-begin < readyLimit {
+			a := &attempt{buckets: []bucket{{1, "ready"}}}
+			once, cancel := context.WithTimeout(ctx, deadline)
+			state, _ := httpDoor{i}.check(once, a)
+			cancel()
+			if state == acked {
+				break
+			}
+			pause(ctx, 50*time.Millisecond)
+		}
+		if took := w.now() - begin; took > readyLimit && ctx.Err() == nil {
+			v.breaks(isReady, "instance %d decides nothing %.0f s after the last fault", i.number, took.Seconds())
+		}
+	}
+	v.recovery = w.now() - begin
+}
+
+// judge holds the records against the rows, and asks the audit.
+func (w *world) judge(ctx context.Context, v *verdict) error {
+	for _, i := range w.instances {
+		i.process.Kill()
+	}
+	for _, r := range w.relays {
+		r.Close() // what is under way ends
+	}
+	pause(ctx, 6*time.Second) // the audit ends five seconds before now
+	rows, err := readRows(ctx, w.root)
+	if err != nil {
+		return fmt.Errorf("read the rows: %w", err)
+	}
+	w.count(v)
+	w.judgeTimes(v)
+	newCase(w.records, rows).judge(v)
+	w.judgeHistories(rows, v)
+	return w.audit(ctx, v)
+}
+
+// count counts the answers, and finds the longest time without one.
+func (w *world) count(v *verdict) {
+	last := w.loaded
+	for _, a := range w.attempts { // in the order of their ends
+		switch a.state {
+		case acked, degraded:
+			v.answers++
+			v.silence, last = max(v.silence, a.end-last), max(last, a.end)
+		case refused:
+			v.refused++
+		case unknown:
+			v.unknown++
+		}
+	}
+}
+
+// judgeTimes judges the time of each call to an instance that was running all the while.
+func (w *world) judgeTimes(v *verdict) {
+	for _, a := range w.attempts {
+		for _, t := range a.tries {
+			if t.door == "sql" || w.instances[t.door[len(t.door)-1]-'0'].wasOut(t.span) {
+				continue
+			}
+			if v.judged[isInTime]++; t.end-t.begin > deadline+slack {
+				v.breaks(isInTime, "%s took %.1f s from %.1f s on: %v, %s", t.door, (t.end - t.begin).Seconds(), t.begin.Seconds(),
+					a.buckets, a.fault)
+			}
+		}
+	}
+}
+
+// audit asks the program's own proof, which is written apart from its rule.
+func (w *world) audit(ctx context.Context, v *verdict) error {
+	out, err := program.Run(ctx, w.binary, w.ownerDSN(), "audit", "--json", "--since", "1h")
+	const findings = 4
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != findings) {
+		v.breaks(isAudit, "it did not come to its end: %v", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		var said struct {
+			Kind, Text string
+			Txns       int
+			Unknown    int
+		}
+		if err := json.Unmarshal([]byte(line), &said); err != nil {
+			return fmt.Errorf("read the audit: %w", err)
+		}
+		v.judged[isAudit] += said.Txns
+		v.untold[isAudit] += said.Unknown
+		isByClock := w.stepped.Load() > 0 && (said.Kind == "over_rate" || said.Kind == "full_passed")
+		switch {
+		case said.Kind == "":
+		case isByClock: // decision 0068: a clock that went back gives findings that are none
+			v.untold[isAudit]++
+		default:
+			v.breaks(isAudit, "%s", strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+// keep copies the evidence of a round to a folder, and prints its path.
+func (w *world) keep(v *verdict) error {
+	if w.options.keep != "" {
+		if err := os.MkdirAll(w.options.keep, 0o700); err != nil {
+			return err
+		}
+	}
+	folder, err := os.MkdirTemp(w.options.keep, fmt.Sprintf("faults-%s-%d-", w.engine, w.seed))
+	if err != nil {
+		return err
+	}
+	w.killEngine()
+	var records strings.Builder
+	for _, p := range sortedKeys(v.broken) {
+		fmt.Fprintf(&records, "%s:\n%s\n", p, strings.Join(v.broken[p], "\n"))
+	}
+	for _, a := range w.attempts {
+		fmt.Fprintf(&records, "%+v\n", *a)
+	}
+	for _, c := range w.changes {
+		fmt.Fprintf(&records, "%+v\n", *c)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "records.txt"), []byte(records.String()), 0o600); err != nil {
+		return err
+	}
+	fmt.Printf("the evidence of seed %d is in %s\n", w.seed, folder)
+	return program.CopyFolder(context.Background(), w.dir, folder)
+}
