@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"velocityd/handlers/admission"
@@ -71,7 +72,19 @@ func New(o Options) (http.Handler, error) {
 		Options: o, sessions: newSealer(o.Key, "session"), keys: newSealer(o.Key, "key"),
 		asked: newSealer(o.Key, "page"), origins: http.NewCrossOriginProtection(), spelling: newSpelling(),
 	}
-	var err error
+	ready := sync.OnceValues(c.prepare) // at the first request for a page: many instances never show one
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		pages, err := ready()
+		if err != nil {
+			c.showFault(w, r, "", err)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	}), nil
+}
+
+// prepare reads the files and pages, and returns the handler of all of them.
+func (c *console) prepare() (_ http.Handler, err error) {
 	if c.files, err = readFiles(); err != nil {
 		return nil, err
 	}

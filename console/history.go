@@ -13,9 +13,6 @@ const (
 	// leastHistoryLines is how many lines a page of the history has at least, if there are so many, and mostFolded bounds
 	// the checks that they stand for.
 	leastHistoryLines, mostFolded = 20, 10 * historyPage
-	// fewChecks is so few for one question that it looked at MaxHistoryScan attempts. One that is full lacks those of its
-	// checks that the page before has shown.
-	fewChecks = historyPage / 2
 )
 
 // history is the content of the page of attempts.
@@ -40,10 +37,11 @@ func (v *visit) history() error {
 	}
 	content := history{Filter: f, Zones: zones}
 	content.Page, err = v.pagesOfChecks(f.query, func(all service.CheckPage, newest int) bool {
-		if newest < fewChecks {
+		// A full page lacks those of its checks that the page before has shown. One with few looked at all that it may.
+		if newest < historyPage/2 {
 			content.Scanned = service.MaxHistoryScan
 		}
-		return newest < fewChecks || len(all.Checks) >= mostFolded || len(linesOf(all.Checks)) >= leastHistoryLines
+		return content.Scanned > 0 || len(all.Checks) >= mostFolded || len(linesOf(all.Checks)) >= leastHistoryLines
 	})
 	if err != nil {
 		return err

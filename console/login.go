@@ -66,7 +66,7 @@ func (c *console) sendToLogin(w http.ResponseWriter, r *http.Request, s session)
 		query.Set("refused", "1")
 		setCookie(w, r, "")
 	}
-	// The address is a relative one, so that a log-in below a prefix is shown, and says that it needs a name of its own.
+	// The address is relative, so that a log-in below a prefix is shown, with the sentence that says what to do.
 	up := strings.Repeat("../", strings.Count(r.URL.EscapedPath(), "/")-strings.Count(Path, "/"))
 	w.Header().Set("Location", up+"login?"+query.Encode())
 	w.WriteHeader(http.StatusSeeOther)

@@ -48,13 +48,13 @@ func TestNowAndZonesCountAsBySQL(t *testing.T) {
 				}
 			}
 		})
-		hour := service.SpanHour.Begin(time.Now())
+		hour, page := time.Time{}, ""
+		for isOver := true; isOver; isOver = service.SpanHour.Begin(time.Now()) != hour { // an hour may end meanwhile
+			hour = service.SpanHour.Begin(time.Now())
+			_, page = d.b.get(t, "")
+		}
 		count := func(where string, from, to time.Time) int {
 			return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE "+where+" AND created_at >= ? AND created_at < ?", from, to)
-		}
-		_, page := d.b.get(t, "")
-		if service.SpanHour.Begin(time.Now()) != hour {
-			t.Skip("the hour has just ended")
 		}
 		full := count("TRUE", hour.Add(-24*time.Hour), hour)
 		blocked := count("blocked = 1", hour.Add(-24*time.Hour), hour)

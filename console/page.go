@@ -119,14 +119,18 @@ func (c *console) show(w http.ResponseWriter, r *http.Request, status int, p pag
 		err = parsed.ExecuteTemplate(&text, "frame", p)
 	}
 	if err != nil {
-		http.Error(w, "The page cannot be shown. This is a fault of the program, which its log names.",
-			http.StatusInternalServerError)
-		c.Logger.ErrorContext(r.Context(), "a page cannot be shown", slog.String("page", p.Name),
-			slog.String("error", err.Error()))
+		c.showFault(w, r, p.Name, err)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	writePacked(w, r, status, text.Bytes())
+}
+
+// showFault says in place of a page that a fault of the program keeps it from being shown, which the log names.
+func (c *console) showFault(w http.ResponseWriter, r *http.Request, page string, err error) {
+	const sentence = "The page cannot be shown. This is a fault of the program, which its log names."
+	http.Error(w, sentence, http.StatusInternalServerError)
+	c.Logger.ErrorContext(r.Context(), "a page cannot be shown", slog.String("page", page), slog.Any("error", err))
 }
 
 func (v *visit) show(name, place, title string, content any) error {

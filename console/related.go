@@ -9,7 +9,7 @@ import (
 	"velocityd/service/zonereport"
 )
 
-// maxRelatedChecks bounds the attempts of a key whose other keys a page of its own counts.
+// maxRelatedChecks bounds the checks of a key that the page of its related keys reads.
 const maxRelatedChecks = 5000
 
 // relatedPage is the content of the page of all keys that were named beside a key. Tried is the zone of the keys if
@@ -46,10 +46,7 @@ func (v *visit) relatedToKey() error {
 	for _, t := range zonereport.OwnTxns(all.Checks, bucket) {
 		own[t.Bucket] = true
 	}
-	found := zonereport.RelatedKeysOf(all.Checks, own, all.Next != 0)
-	if tried != 0 {
-		found = zonereport.TriedKeysOf(all.Checks, own, all.Next != 0, tried)
-	}
+	found := zonereport.TriedKeysOf(all.Checks, own, all.Next != 0, tried)
 	return v.show("related", "", "Beside a key", relatedPage{bucket, query.Until, tried, found})
 }
 

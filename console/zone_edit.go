@@ -118,11 +118,8 @@ func (v *visit) makeZone() error {
 		err = service.NewFieldError("id", "must be a whole number of 1 or more")
 	}
 	wanted, others := v.wantedZone(service.Zone{}, max(id, 1))
-	if err != nil {
+	if err != nil || others != nil {
 		return faults{err, others}
-	}
-	if others != nil {
-		return others
 	}
 	ctx, _ := v.withReason()
 	_, err = v.api.PutZone(ctx, wanted, service.Match{Absent: true}, "")

@@ -18,7 +18,7 @@ type Plot struct {
 	Values [][]any  `json:"values"`
 }
 
-// ChartOf returns the chart of a comparison. The running hour has lines of its own, which begin at the last full one.
+// ChartOf returns the chart of a comparison. Lines of their own lead from the last full hour to the running one.
 func ChartOf(d *usual.Comparison) Plot {
 	word := "Blocked"
 	if d.IsOwn {

@@ -10,8 +10,8 @@ import (
 )
 
 // Visible returns text of unknown origin, as it is: in its own direction, with a mark in the place of each character
-// that would not be seen or would turn the text around it (Unicode TR 36), and with marks at blanks and letters that
-// may be taken for others (TR 39), which do not change what is copied.
+// that would not be seen or would turn the text around it (Unicode TR 36). Blanks and letters that look like others
+// have marks, too (TR 39), which do not change the text that a reader copies.
 func Visible(text string) template.HTML {
 	const together = 16 // characters of a long text break at joints alone
 	var b strings.Builder

@@ -176,8 +176,9 @@ func (q *Query) Validate() error {
 func (q *Query) Matches(e Entry) bool {
 	passes := func(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
 	return (len(q.Zones) == 0 || slices.Contains(q.Zones, e.ZoneID)) && passes(q.Subjects, e.Subject) &&
-		passes(q.Actions, e.Action) && (len(q.Keys) == 0 || slices.Contains(q.Keys, e.Key())) &&
-		(q.Since.IsZero() || !e.At.Before(q.Since)) && (q.Until.IsZero() || e.At.Before(q.Until)) && q.isBy(e)
+		passes(q.Actions, e.Action) && (q.Since.IsZero() || !e.At.Before(q.Since)) &&
+		(q.Until.IsZero() || e.At.Before(q.Until)) && q.isBy(e) &&
+		(len(q.Keys) == 0 || slices.Contains(q.Keys, e.Key())) // the last, because it reads the states
 }
 
 func (q *Query) isBy(e Entry) bool {

@@ -78,8 +78,11 @@ func (e Entry) Key() string {
 
 // WithReason returns the entry with the reason of its state, if it is about a bucket and has no other.
 func (e Entry) WithReason() Entry {
-	if after, err := keyedOf(e.After); err == nil && e.Subject == "bucket" {
-		e.Reason = cmp.Or(e.Reason, after.Reason)
+	if e.Subject != "bucket" || e.Reason != "" {
+		return e
+	}
+	if after, err := keyedOf(e.After); err == nil {
+		e.Reason = after.Reason
 	}
 	return e
 }

@@ -97,7 +97,11 @@ func OwnTxns(checks []service.RecordedCheck, bucket service.Bucket) (own []servi
 }
 
 // TriedKeysOf is RelatedKeysOf the checks without a success, and of the keys of one zone alone: the others of a Burst.
+// For zone 0 it is RelatedKeysOf all checks.
 func TriedKeysOf(checks []service.RecordedCheck, own map[service.Bucket]bool, hasMore bool, zone int64) RelatedKeys {
+	if zone == 0 {
+		return RelatedKeysOf(checks, own, hasMore)
+	}
 	found := RelatedKeysOf(slices.DeleteFunc(slices.Clone(checks),
 		func(c service.RecordedCheck) bool { return c.Outcome == service.OutcomeSuccess }), own, hasMore)
 	found.All = slices.DeleteFunc(found.All, func(k RelatedKey) bool { return k.Bucket.ZoneID != zone })
