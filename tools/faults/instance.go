@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"velocityd/tools/enginetest/program"
+	"velocityd/tools/enginetest/relay"
 )
 
 // instance is a velocityd serve. One fault at a time replaces its process.
@@ -33,8 +34,8 @@ type instance struct {
 // newInstance finds addresses for an instance, which it keeps.
 func newInstance(w *world, number int) (i *instance, err error) {
 	i = &instance{world: w, number: number, binary: w.binary}
-	if i.address, err = program.FreeAddress(); err == nil {
-		i.grpcAt, err = program.FreeAddress()
+	if i.address, err = relay.FreeAddress(); err == nil {
+		i.grpcAt, err = relay.FreeAddress()
 	}
 	if err == nil {
 		i.grpc, err = grpc.NewClient(i.grpcAt, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -50,18 +48,6 @@ func Run(ctx context.Context, binary, dsn string, args ...string) (stdout []byte
 		return stdout, fmt.Errorf("velocityd %s: %w: %.300s", args[0], err, complaints.String())
 	}
 	return stdout, nil
-}
-
-// FreeAddress was free a moment ago. It is below those that Linux gives to outgoing connections.
-func FreeAddress() (address string, err error) {
-	for range 100 {
-		var l net.Listener
-		address = fmt.Sprint("127.0.0.1:", 15_000+rand.IntN(15_000))
-		if l, err = net.Listen("tcp", address); err == nil {
-			return address, l.Close()
-		}
-	}
-	return "", err
 }
 
 // Process is a command that runs until it is stopped, or this process ends.
