@@ -16,6 +16,7 @@ TESTFLAGS ?=
 export NAME ?=
 ROUNDS ?=
 SEED ?=
+DURATION ?= 1h
 PORT ?= 15300
 TAG ?=
 REPLICAS ?= 0
@@ -93,6 +94,13 @@ faults: toolchain ## kill, stop, cut, fill and upgrade engine and instances for 
 	@tools/engines.sh mysql mariadb-11.8
 	@go build -o bin/faults ./tools/faults
 	@exec bin/faults $(if $(ROUNDS),-rounds $(ROUNDS) -minutes 0) $(if $(SEED),-seed $(SEED)) $(ARGS)
+
+# The chart and its numbers are in bin, or where ARGS='-chart docs/soak.svg' says.
+.PHONY: soak
+soak: toolchain ## run two instances at a steady pace, and want all to be at the end as at the beginning (DURATION=1h ARGS='-engine mariadb-11.8')
+	@tools/engines.sh mysql mariadb-11.8
+	@go build -o bin/soak ./tools/soak
+	@exec bin/soak -duration $(DURATION) $(ARGS)
 
 # The image and the chart are made by separate modules, whose first build takes minutes. Containers are entered by chroot.
 TOOL_GO = env -u GOROOT GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 go

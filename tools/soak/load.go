@@ -8,7 +8,6 @@ import (
 	"iter"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"velocityd/client"
@@ -21,23 +20,25 @@ type load struct {
 	*world
 	options
 
-	all      sync.WaitGroup
-	checks   atomic.Int64 // answered
-	blocked  atomic.Int64
-	outcomes atomic.Int64 // reported
-	edits    atomic.Int64 // and releases
-	exported atomic.Int64 // txns
-	followed atomic.Int64 // txns and events
+	all sync.WaitGroup
 
 	mu     sync.Mutex
-	faults map[string]int // by text
+	done   map[string]int64 // calls and items by kind
+	failed map[string]int64 // calls by text
 }
 
-// failed notes that something had no answer, or a wrong one.
-func (l *load) failed(action string, err error) {
+// did notes that something is done.
+func (l *load) did(what string) { l.note(l.done, what) }
+
+// fault notes a call that had no answer, or a wrong one.
+func (l *load) fault(action string, err error) {
+	l.note(l.failed, fmt.Sprintf("%s: %.200s", action, err))
+}
+
+func (l *load) note(in map[string]int64, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.faults[fmt.Sprintf("%s: %.200s", action, err)]++
+	in[text]++
 }
 
 // callersOfAnInstance is how many ask one instance. Each has a connection, which the others do not use, so that the
@@ -46,7 +47,7 @@ const callersOfAnInstance = 16
 
 // startLoad starts all callers. They end with ctx.
 func startLoad(ctx context.Context, o options, w *world) *load {
-	l := &load{world: w, options: o, faults: map[string]int{}}
+	l := &load{world: w, options: o, done: map[string]int64{}, failed: map[string]int64{}}
 	due := make(chan time.Time, 10*o.pace)
 	l.all.Go(func() { l.tick(ctx, due) })
 	for n, i := range w.instances {
@@ -87,31 +88,29 @@ func (l *load) tick(ctx context.Context, due chan<- time.Time) {
 func (l *load) call(i *instance, number uint64, due <-chan time.Time) {
 	own, err := client.New(i.url)
 	if err != nil {
-		l.failed("make a client", err)
+		l.fault("make a client", err)
 		return
 	}
 	defer own.Close()
 	random := rand.New(rand.NewPCG(number, uint64(time.Now().UnixNano())))
 	for at := range due {
 		d, err := own.Check(context.Background(), service.Check{Buckets: draw(random)})
-		i.note(time.Since(at))
+		i.mu.Lock()
+		i.took = append(i.took, time.Since(at)) // since it was due
+		i.mu.Unlock()
 		if err != nil {
-			l.failed("check", err)
+			l.fault("check", err)
 			continue
 		}
-		l.checks.Add(1)
-		if d.Blocked {
-			l.blocked.Add(1)
-			continue
-		}
-		if random.IntN(2) == 0 {
+		l.did("checks")
+		if d.Blocked || random.IntN(2) == 0 {
 			continue
 		}
 		outcome := []service.Outcome{service.OutcomeSuccess, service.OutcomeFailure}[random.IntN(2)]
 		if err := own.Report(context.Background(), service.Report{TxnID: d.TxnID(), Outcome: outcome}); err != nil {
-			l.failed("report", err)
+			l.fault("report", err)
 		}
-		l.outcomes.Add(1)
+		l.did("outcomes")
 	}
 }
 
@@ -139,14 +138,7 @@ func draw(r *rand.Rand) []service.Bucket {
 	}
 }
 
-// note notes how long after it was due a check was answered.
-func (i *instance) note(took time.Duration) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.took = append(i.took, took)
-}
-
-// edit edits a zone every two seconds, and releases a bucket.
+// edit edits a zone and releases a bucket every two seconds.
 func (l *load) edit(ctx context.Context, i *instance) {
 	for n := 0; ; n++ {
 		if pause(ctx, 2*time.Second); ctx.Err() != nil {
@@ -161,9 +153,9 @@ func (l *load) edit(ctx context.Context, i *instance) {
 			err = i.client.Release(ctx, service.Bucket{ZoneID: 3, Key: fmt.Sprint("hot-", n%8)}, "soak", "soak")
 		}
 		if err != nil && ctx.Err() == nil {
-			l.failed("edit", err)
+			l.fault("edit", err)
 		}
-		l.edits.Add(2)
+		l.did("edits")
 	}
 }
 
@@ -175,9 +167,9 @@ func (l *load) export(ctx context.Context, i *instance, rest time.Duration) {
 		}
 		for _, err := range i.client.Export(ctx, service.HistoryQuery{Order: service.OldestFirst}, "soak") {
 			if err != nil && ctx.Err() == nil {
-				l.failed("export", err)
+				l.fault("export", err)
 			}
-			l.exported.Add(1)
+			l.did("txns exported")
 			if rest > 0 {
 				pause(ctx, rest)
 			}
@@ -193,10 +185,10 @@ func follow[T any](
 		once, cancel := context.WithTimeout(ctx, length)
 		for _, err := range stream(once) {
 			if err != nil && once.Err() == nil {
-				l.failed("follow", err)
+				l.fault("follow", err)
 				pause(ctx, time.Second)
 			}
-			l.followed.Add(1)
+			l.did("items followed")
 			if rest > 0 {
 				pause(once, rest)
 			}

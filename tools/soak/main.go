@@ -106,8 +106,7 @@ func run(ctx context.Context, o options) error {
 
 // soak keeps callers, editors, readers and retention going for the time of the run, and takes samples.
 func soak(ctx context.Context, o options, w *world) (*report, error) {
-	began := time.Now()
-	r := newReport(o, began)
+	r := newReport(o, w.engine)
 	ctx, cancel := context.WithTimeout(ctx, o.duration)
 	defer cancel()
 	load := startLoad(ctx, o, w)
@@ -120,15 +119,18 @@ func soak(ctx context.Context, o options, w *world) (*report, error) {
 		case <-ctx.Done():
 		case <-retain.C:
 			if err := w.outdate(ctx, o.duration/20); err != nil && ctx.Err() == nil {
-				load.failed("outdate rows", err)
+				load.fault("outdate rows", err)
 			}
 		case <-sample.C:
-			if err := r.sample(ctx, w, time.Since(began)); err != nil && ctx.Err() == nil {
+			if err := r.sample(ctx, w); err != nil && ctx.Err() == nil {
 				return nil, err
 			}
 		}
 	}
-	r.end(w, load)
+	if len(r.Seconds) == 0 {
+		return nil, errors.New("the run ended before its first sample")
+	}
+	r.end(load)
 	return r, nil
 }
 

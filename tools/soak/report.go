@@ -7,44 +7,44 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // report is what a run has seen. It is written as JSON.
 type report struct {
-	Engine                                               string
-	Began                                                time.Time
-	Duration                                             string
-	Pace                                                 int
-	Cores                                                int
-	Checks, Blocked, Outcomes, Edits, Exported, Followed int64
-	Failed                                               map[string]int `json:",omitempty"` // by text
-	Removed                                              map[string]int // rows, by task of retention
-	Retained                                             []float64      // seconds at which txns were removed
-	Seconds                                              []float64      // of the samples
-	Panels                                               []*panel
+	Engine      string
+	Began       time.Time
+	Minutes     float64
+	Pace, Cores int
+	Done        map[string]int64 // calls and items, by kind
+	Failed      map[string]int64 // calls, by text
+	Removed     map[string]int64 // rows, by task of retention
+	Retained    []float64        // seconds at which txns were removed
+	Seconds     []float64        // of the samples
+	Panels      []*panel
 
 	ended map[string]time.Time // of the tasks of retention
 }
 
-func newReport(o options, began time.Time) *report {
+func newReport(o options, engine string) *report {
 	return &report{
-		Began: began.UTC(), Pace: o.pace, Cores: runtime.NumCPU(), Removed: map[string]int{}, Panels: panels(o),
-		ended: map[string]time.Time{},
+		Engine: engine, Began: time.Now().UTC(), Pace: o.pace, Cores: runtime.NumCPU(), Removed: map[string]int64{},
+		Panels: panels(o), ended: map[string]time.Time{},
 	}
 }
 
 // end waits for the callers, and judges.
-func (r *report) end(w *world, l *load) {
-	r.Engine, r.Duration = w.engine, time.Since(r.Began).Round(time.Second).String()
+func (r *report) end(l *load) {
+	r.Minutes = math.Round(10*time.Since(r.Began).Minutes()) / 10
 	l.all.Wait()
-	r.Checks, r.Blocked, r.Outcomes = l.checks.Load(), l.blocked.Load(), l.outcomes.Load()
-	r.Edits, r.Exported, r.Followed, r.Failed = l.edits.Load(), l.exported.Load(), l.followed.Load(), l.faults
+	r.Done, r.Failed = l.done, l.failed
 	for _, p := range r.Panels {
 		for _, s := range p.Lines {
 			s.growth = p.bound.judge(s.Values)
@@ -74,14 +74,9 @@ func (r *report) faults() (list []string) {
 
 // print prints the figures and the judgement of each series. Tables that stay small are left out.
 func (r *report) print(out io.Writer) {
-	fmt.Fprintf(out, "%s, two instances, %s at %d checks a second, %d cores\n", r.Engine, r.Duration, r.Pace, r.Cores)
-	fmt.Fprintf(out, "%d checks answered, %d of them blocked; %d outcomes, %d edits and releases; %d txns exported, %d followed\n",
-		r.Checks, r.Blocked, r.Outcomes, r.Edits, r.Exported, r.Followed)
-	fmt.Fprintf(out, "retention removed")
-	for _, task := range sortedKeys(r.Removed) {
-		fmt.Fprintf(out, " %d by %s", r.Removed[task], task)
-	}
-	fmt.Fprintf(out, "\n\n%-34s %-20s %-9s %10s %10s\n", "", "", "", "2nd tenth", "last")
+	fmt.Fprintf(out, "%s, 2 instances, %g minutes at %d checks a second, %d cores\n", r.Engine, r.Minutes, r.Pace, r.Cores)
+	fmt.Fprintf(out, "done: %s\nremoved by retention: %s\n\n", counted(r.Done), counted(r.Removed))
+	fmt.Fprintf(out, "%-64s %10s %10s\n", "", "2nd tenth", "last")
 	for _, p := range r.Panels {
 		for _, l := range p.Lines {
 			if l.Fault != "" || max(l.Second, l.Last) >= 0.1 {
@@ -89,6 +84,19 @@ func (r *report) print(out io.Writer) {
 			}
 		}
 	}
+}
+
+// counted writes numbers with their names.
+func counted(numbers map[string]int64) string {
+	var parts []string
+	for _, name := range sortedKeys(numbers) {
+		text := strconv.FormatInt(numbers[name], 10)
+		for i := len(text) - 3; i > 0; i -= 3 {
+			text = text[:i] + "," + text[i:]
+		}
+		parts = append(parts, text+" "+name)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // write writes the chart, and the numbers beside it.

@@ -27,6 +27,7 @@ type panel struct {
 	Lines       []*line
 
 	bound bound
+	isLog bool
 }
 
 // line is a series.
@@ -56,14 +57,14 @@ func panels(o options) []*panel {
 	tooth := float64(o.pace) * 1.5 * (o.tooth() + 20*time.Second).Seconds() / 1000
 	return []*panel{
 		{Title: "Resident memory", Unit: "MiB", bound: bound{1.2, 8, 1}},
-		{Title: "Go heap, at which it is collected", Unit: "MiB", bound: bound{1.2, 4, 0.5}},
+		{Title: "Go heap at its next collection", Unit: "MiB", bound: bound{1.2, 4, 0.5}},
 		{Title: "Goroutines", bound: bound{1.1, 10, 2}},
 		{Title: "File descriptors", bound: bound{1.1, 10, 1}},
 		{Title: "Database connections", bound: bound{1.5, 6, 1}},
-		{Title: "Rows", Unit: "thousand", bound: bound{1.3, tooth, 0.1}},
-		{Title: "Tables' files", Unit: "MiB", bound: bound{1.3, 16, 4}},
-		{Title: "Answer, p50", Unit: "ms", bound: bound{3, 5, 0}},
-		{Title: "Answer, p99", Unit: "ms", bound: bound{3, 5, 0}},
+		{Title: "Rows of zone_…", Unit: "thousands", bound: bound{1.3, tooth, 0.1}},
+		{Title: "Files of zone_…", Unit: "MiB", bound: bound{1.3, 16, 4}},
+		{Title: "Answer, p50", Unit: "ms", bound: bound{3, 5, 0}, isLog: true},
+		{Title: "Answer, p99", Unit: "ms", bound: bound{3, 5, 0}, isLog: true},
 	}
 }
 
@@ -80,8 +81,8 @@ func (r *report) add(panel int, name string, value float64) {
 }
 
 // sample takes one sample of each series.
-func (r *report) sample(ctx context.Context, w *world, at time.Duration) error {
-	r.Seconds = append(r.Seconds, math.Round(at.Seconds()))
+func (r *report) sample(ctx context.Context, w *world) error {
+	r.Seconds = append(r.Seconds, math.Round(time.Since(r.Began).Seconds()))
 	for _, i := range w.instances {
 		if err := r.sampleInstance(ctx, w, i); err != nil {
 			return fmt.Errorf("look at %s: %w", i.name, err)
@@ -101,27 +102,14 @@ func (r *report) sampleInstance(ctx context.Context, w *world, i *instance) erro
 	}
 	r.add(p50, i.name, quantile(milliseconds, 0.5))
 	r.add(p99, i.name, quantile(milliseconds, 0.99))
-	process := fmt.Sprint("/proc/", i.process.PID())
-	statm, err := os.ReadFile(process + "/statm")
-	if err != nil {
-		return err
-	}
-	pages, err := strconv.ParseFloat(strings.Fields(string(statm))[1], 64)
-	if err != nil {
-		return err
-	}
-	r.add(memory, i.name, pages*float64(os.Getpagesize())/mebibyte)
-	open, err := os.ReadDir(process + "/fd")
-	if err != nil {
-		return err
-	}
-	r.add(descriptors, i.name, float64(len(open)))
 	metrics, err := metricsOf(ctx, i.url)
 	if err != nil {
 		return err
 	}
+	r.add(memory, i.name, metrics["process_resident_memory_bytes"]/mebibyte)
 	r.add(heap, i.name, metrics["go_memstats_next_gc_bytes"]/mebibyte)
 	r.add(goroutines, i.name, metrics["go_goroutines"])
+	r.add(descriptors, i.name, metrics["process_open_fds"])
 	var sessions float64
 	err = w.root.QueryRowContext(ctx, "SELECT COUNT(*) FROM information_schema.processlist WHERE user = ?",
 		i.account).Scan(&sessions)
@@ -187,7 +175,7 @@ func (r *report) sampleRetention(ctx context.Context, w *world) error {
 	for tasks.Next() {
 		var name string
 		var ended time.Time
-		var removed int
+		var removed int64
 		if err := tasks.Scan(&name, &ended, &removed); err != nil {
 			return err
 		}

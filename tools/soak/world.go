@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -71,7 +72,10 @@ func open(ctx context.Context, engine, temp, binary string) (_ *world, err error
 	if err := w.root.QueryRowContext(ctx, "SELECT VERSION()").Scan(&w.engine); err != nil {
 		return nil, err
 	}
-	w.engine = engine + " " + w.engine
+	version, _, _ := strings.Cut(w.engine, "-")
+	if w.engine = "MySQL " + version; strings.HasPrefix(engine, string(localdb.MariaDB)) {
+		w.engine = "MariaDB " + version
+	}
 	for n := 1; n <= 2; n++ {
 		if err := w.start(ctx, n, binary); err != nil {
 			return nil, err

@@ -77,9 +77,6 @@ func Start(binary, dsn, log string, args ...string) (*Process, error) {
 	return p, <-started
 }
 
-// PID is the process's id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
-
 // Signal sends a signal to the process.
 func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
