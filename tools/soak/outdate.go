@@ -18,7 +18,7 @@ const (
 )
 
 // begin are statements that make zones and a short retention. Windows are shorter than the shortest time after which
-// rows are outdated. No check asks zone 6: it is there because of its days, so that txns of the others leave in batches.
+// rows are outdated. No check asks zone 6: because of its days txns of the others leave in batches.
 func begin() []string {
 	return []string{
 		"INSERT INTO zone_master (id, description, rate, `window`, key_kind, totals) VALUES " +
@@ -37,7 +37,8 @@ func begin() []string {
 // addGuard splits the first partition, so that partitions can be added before it without a copy of its rows.
 func (w *world) addGuard(ctx context.Context) error {
 	var name, end string
-	if err := w.root.QueryRowContext(ctx, "SELECT partition_name, partition_description FROM information_schema.partitions "+
+	if err := w.root.QueryRowContext(ctx, "SELECT partition_name, partition_description "+
+		"FROM information_schema.partitions "+
 		"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' AND partition_ordinal_position = 1",
 	).Scan(&name, &end); err != nil {
 		return err
@@ -81,7 +82,7 @@ func (w *world) outdate(ctx context.Context, live time.Duration) error {
 func (w *world) addPartition(ctx context.Context, conn *sql.Conn) error {
 	w.partitions++
 	end, first := daysAgo(400-w.partitions), w.partitions*inPartition
-	return program.ExecAll(ctx, conn, "SET SESSION lock_wait_timeout = 2",
+	return program.ExecAll(ctx, conn, "SET SESSION lock_wait_timeout = 1",
 		fmt.Sprintf("ALTER TABLE zone_txn REORGANIZE PARTITION guard INTO (PARTITION old%d VALUES LESS THAN ('%s'), "+
 			"PARTITION guard VALUES LESS THAN ('%s'))", w.partitions, end, daysAgo(20)),
 		fmt.Sprintf("INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+

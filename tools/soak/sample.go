@@ -50,7 +50,8 @@ const (
 	p99
 )
 
-// panels are without series at first. Pools have as many connections as calls once met at once, up to their bound. Rows
+// panels are without series at first. The heap is the size at which the collector begins anew, a multiple of what lives:
+// the heap itself is a saw. Pools have as many connections as calls once met at once, up to their bound. Rows
 // are a saw with a tooth for each run of retention, which looks every 20 s what is due. An engine makes files longer by
 // some megabytes at once.
 func panels(o options) []*panel {
