@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math/rand/v2"
@@ -30,8 +31,15 @@ type load struct {
 // did notes that something is done.
 func (l *load) did(what string) { l.note(l.done, what) }
 
-// fault notes a call that had no answer, or a wrong one.
+// vain is the kind of calls whose callers were told to come again, or had no answer in time.
+const vain = "calls in vain"
+
+// fault notes a call that was in vain, or failed.
 func (l *load) fault(action string, err error) {
+	if errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
+		l.did(vain)
+		return
+	}
 	l.note(l.failed, fmt.Sprintf("%s: %.200s", action, err))
 }
 
@@ -80,7 +88,11 @@ func (l *load) tick(ctx context.Context, due chan<- time.Time) {
 		if pause(ctx, time.Until(at)); ctx.Err() != nil {
 			return
 		}
-		due <- at
+		select {
+		case due <- at:
+		default: // all callers are busy for ten seconds
+			l.did(vain)
+		}
 	}
 }
 
@@ -109,6 +121,7 @@ func (l *load) call(i *instance, number uint64, due <-chan time.Time) {
 		outcome := []service.Outcome{service.OutcomeSuccess, service.OutcomeFailure}[random.IntN(2)]
 		if err := own.Report(context.Background(), service.Report{TxnID: d.TxnID(), Outcome: outcome}); err != nil {
 			l.fault("report", err)
+			continue
 		}
 		l.did("outcomes")
 	}
@@ -152,10 +165,12 @@ func (l *load) edit(ctx context.Context, i *instance) {
 		if err == nil {
 			err = i.client.Release(ctx, service.Bucket{ZoneID: 3, Key: fmt.Sprint("hot-", n%8)}, "soak", "soak")
 		}
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil:
+			l.did("edits")
+		case ctx.Err() == nil:
 			l.fault("edit", err)
 		}
-		l.did("edits")
 	}
 }
 
@@ -166,10 +181,12 @@ func (l *load) export(ctx context.Context, i *instance, rest time.Duration) {
 			return
 		}
 		for _, err := range i.client.Export(ctx, service.HistoryQuery{Order: service.OldestFirst}, "soak") {
-			if err != nil && ctx.Err() == nil {
+			switch {
+			case err == nil:
+				l.did("txns exported")
+			case ctx.Err() == nil:
 				l.fault("export", err)
 			}
-			l.did("txns exported")
 			if rest > 0 {
 				pause(ctx, rest)
 			}
@@ -184,11 +201,13 @@ func follow[T any](
 	for ctx.Err() == nil {
 		once, cancel := context.WithTimeout(ctx, length)
 		for _, err := range stream(once) {
-			if err != nil && once.Err() == nil {
+			switch {
+			case err == nil:
+				l.did("items followed")
+			case once.Err() == nil:
 				l.fault("follow", err)
 				pause(ctx, time.Second)
 			}
-			l.did("items followed")
 			if rest > 0 {
 				pause(once, rest)
 			}

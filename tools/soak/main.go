@@ -23,8 +23,10 @@
 //     last third rises as much as a line does, and not as a cache that fills; and the rise is a percent and a small
 //     slack at least. This finds slow leaks, which no ratio does.
 //
-// Latency has a ratio of 3 alone: other work on the machine must not decide. A call that fails, or a run in which
-// retention removed nothing, fails the soak, too. Then the exit code is 1.
+// Latency has a ratio of 3 alone: other work on the machine must not decide. For the same reason one call in a hundred
+// checks may be in vain, that is busy, or without an answer in time, although checks and followers come again by
+// themselves. A call that fails otherwise, or a run in which retention removed nothing, fails the soak, too. Then the
+// exit code is 1.
 package main
 
 import (

@@ -57,6 +57,11 @@ func (w *world) outdate(ctx context.Context, live time.Duration) error {
 		return err
 	}
 	defer conn.Close()
+	// No task of retention runs meanwhile: it would meet the locks of these statements.
+	if err := program.ExecAll(ctx, conn, "DO GET_LOCK((SELECT CONCAT('velocityd retention ', value) "+
+		"FROM velocity_identity WHERE name = 'database'), 10)"); err != nil {
+		return err
+	}
 	old := fmt.Sprintf("UTC_TIMESTAMP(6) - INTERVAL %d SECOND", live/time.Second)
 	var last sql.Null[uint64] // retention walks over the ids and never goes back, so no lower one may stay young
 	if err := conn.QueryRowContext(ctx, "SELECT MAX(id) FROM zone_txn WHERE created_at < "+old).Scan(&last); err != nil {
@@ -75,7 +80,8 @@ func (w *world) outdate(ctx context.Context, live time.Duration) error {
 			aged("zone_txn_mark", "marked_at", "")+"marked_at < "+old),
 		w.addPartition(ctx, conn),
 		program.ExecAll(ctx, conn,
-			"UPDATE retention_task SET began_at = began_at - INTERVAL 1 DAY WHERE ended_at IS NOT NULL"))
+			"UPDATE retention_task SET began_at = began_at - INTERVAL 1 DAY WHERE ended_at IS NOT NULL",
+			"DO RELEASE_ALL_LOCKS()"))
 }
 
 // addPartition adds a partition with some old txns, behind those that may still be there.

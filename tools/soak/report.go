@@ -64,6 +64,9 @@ func (r *report) faults() (list []string) {
 	for _, text := range sortedKeys(r.Failed) {
 		list = append(list, fmt.Sprintf("%d times %s", r.Failed[text], text))
 	}
+	if n := r.Done[vain]; n > r.Done["checks"]/100 {
+		list = append(list, fmt.Sprintf("%d %s", n, vain))
+	}
 	for _, task := range []string{"old_partitions", "old_txns", "idle_buckets", "expired_attempts"} {
 		if r.Removed[task] == 0 {
 			list = append(list, "retention: "+task+" removed nothing")
