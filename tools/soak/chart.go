@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -132,10 +134,13 @@ func (r *report) plot(p *panel, number int, x func(float64) float64) plot {
 }
 
 func rounded(v float64) string {
-	if v < 1 {
+	switch {
+	case v < 1:
 		return fmt.Sprintf("%.2g", v)
+	case v < 1000:
+		return fmt.Sprintf("%.3g", v)
 	}
-	return fmt.Sprintf("%.3g", v)
+	return fmt.Sprintf("%.0f", v)
 }
 
 // axis maps values to places. It begins at 0, so that a rise looks as large as it is. The one of latencies, whose peaks
