@@ -17,9 +17,9 @@ const (
 	inPartition = 500        // txns of an old partition
 )
 
-// begin are statements that make zones and a short retention. Windows are shorter than the shortest time after which
+// setUp are statements that make zones and a short retention. Windows are shorter than the shortest time after which
 // rows are outdated. No check asks zone 6: because of its days txns of the others leave in batches.
-func begin() []string {
+func setUp() []string {
 	return []string{
 		"INSERT INTO zone_master (id, description, rate, `window`, key_kind, totals) VALUES " +
 			"(1, 'logins of a user', 5, 8, 'username', FALSE), (2, 'logins from an address', 40, 8, 'ip', FALSE), " +

@@ -121,8 +121,11 @@ func (r *report) sampleInstance(ctx context.Context, w *world, i *instance) erro
 // metricsOf returns the metrics without labels.
 func metricsOf(ctx context.Context, url string) (map[string]float64, error) {
 	status, said, err := program.Ask(ctx, http.MethodGet, url+"/metrics", http.NoBody)
-	if err != nil || status != http.StatusOK {
-		return nil, fmt.Errorf("read metrics: status %d: %w", status, err)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("status %d", status)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
 	}
 	metrics := map[string]float64{}
 	for lines := bufio.NewScanner(bytes.NewReader(said)); lines.Scan(); {
@@ -144,14 +147,7 @@ func (r *report) sampleTables(ctx context.Context, w *world) error {
 	}
 	for _, file := range files {
 		table, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".ibd"), "#") // zone_txn#p#later
-		info, err := os.Stat(file)
-		if errors.Is(err, os.ErrNotExist) { // a partition that was dropped
-			info, err = nil, nil
-		}
-		if err != nil {
-			return err
-		}
-		if info != nil {
+		if info, err := os.Stat(file); err == nil { // or its partition was dropped meanwhile
 			size[table] += float64(info.Size()) / mebibyte
 		}
 	}

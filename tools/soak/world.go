@@ -63,7 +63,7 @@ func open(ctx context.Context, engine, temp, binary string) (_ *world, err error
 	if _, err := program.Run(ctx, binary, w.dsn("root"), "migrate", "up"); err != nil {
 		return nil, err
 	}
-	if err := program.ExecAll(ctx, w.root, begin()...); err != nil {
+	if err := program.ExecAll(ctx, w.root, setUp()...); err != nil {
 		return nil, err
 	}
 	if err := w.addGuard(ctx); err != nil {
