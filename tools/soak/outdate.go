@@ -86,8 +86,8 @@ func (w *world) outdate(ctx context.Context, live time.Duration) error {
 			"DO RELEASE_ALL_LOCKS()"))
 }
 
-// addPartition adds a partition with some old txns, behind those that may still be there. Like retention it gives up for
-// this time if a session reads the table for a second: checks wait behind it.
+// addPartition adds a partition with some old txns, behind those that may still be there. Like retention it gives up
+// for this time if a session reads the table for a second: checks wait behind it.
 func (w *world) addPartition(ctx context.Context, conn *sql.Conn) error {
 	w.partitions++
 	end, first := daysAgo(400-w.partitions), w.partitions*inPartition

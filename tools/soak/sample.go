@@ -50,8 +50,8 @@ const (
 	p99
 )
 
-// panels are without series at first. The heap is the size at which the collector begins anew, a multiple of what lives:
-// the heap itself is a saw. Pools have as many connections as calls once met at once, up to their bound. Rows
+// panels are without series at first. The heap is the size at which the collector begins anew, a multiple of what
+// lives: the heap itself is a saw. Pools have as many connections as calls once met at once, up to their bound. Rows
 // are a saw with a tooth for each run of retention, which looks every 20 s what is due. An engine makes files longer by
 // some megabytes at once.
 func panels(o options) []*panel {
@@ -164,7 +164,8 @@ func (r *report) sampleTables(ctx context.Context, w *world) error {
 
 // sampleRetention notes which tasks have removed rows since the last sample.
 func (r *report) sampleRetention(ctx context.Context, w *world) error {
-	tasks, err := w.root.QueryContext(ctx, "SELECT name, ended_at, removed FROM retention_task WHERE ended_at IS NOT NULL")
+	tasks, err := w.root.QueryContext(ctx,
+		"SELECT name, ended_at, removed FROM retention_task WHERE ended_at IS NOT NULL")
 	if err != nil {
 		return err
 	}
