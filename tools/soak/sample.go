@@ -147,7 +147,8 @@ func (r *report) sampleTables(ctx context.Context, w *world) error {
 	}
 	for _, file := range files {
 		table, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".ibd"), "#") // zone_txn#p#later
-		if info, err := os.Stat(file); err == nil {                                      // or its partition was dropped meanwhile
+		// Otherwise its partition was dropped meanwhile.
+		if info, err := os.Stat(file); err == nil {
 			size[table] += float64(info.Size()) / mebibyte
 		}
 	}
