@@ -17,8 +17,8 @@ import (
 // fault is a kind of harm.
 type fault struct {
 	name string
-	// missing says why it cannot be done on this machine; nil or "": it can.
-	missing func(ctx context.Context, l *lab) string
+	// missing says why it cannot be done on this machine; it may be nil.
+	missing func(ctx context.Context, l *lab) error
 	// do does harm, and returns when it has ended. An error is one of this tool or machine.
 	do func(ctx context.Context, w *world, r *rand.Rand) error
 	// isAlone keeps it from rounds with another one that is alone: both replace programs or clocks.

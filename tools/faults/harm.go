@@ -4,12 +4,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -83,11 +83,11 @@ func lockWaits(statement string) func(context.Context, *world, *rand.Rand) error
 	}
 }
 
-func needsRoot(context.Context, *lab) string {
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		return "it mounts a small disk, which takes root on Linux"
+func needsRoot(context.Context, *lab) error {
+	if os.Getuid() != 0 {
+		return errors.New("it mounts a small disk, which takes root")
 	}
-	return ""
+	return nil
 }
 
 // fillDisk fills the small disk of the engine. An engine that has ended by it, or still waits, is started again as an
@@ -127,11 +127,11 @@ func faketime() string {
 	return strings.Join(list, "")
 }
 
-func needsFaketime(context.Context, *lab) string {
+func needsFaketime(context.Context, *lab) error {
 	if faketime() == "" {
-		return "there is no libfaketime: apt-get install faketime"
+		return errors.New("there is no libfaketime: tools/install.sh faketime")
 	}
-	return ""
+	return nil
 }
 
 func (w *world) clockFile() string { return filepath.Join(w.dir, "clock") }
@@ -229,40 +229,37 @@ func (w *world) roll(ctx context.Context, binary string) (err error) {
 // needsNext builds the next program: this checkout with one more step, which changes a table, and one changed
 // procedure. Steps are numbered and immutable from the first release on, so until there is a second one this is the
 // real step of an upgrade.
-func needsNext(ctx context.Context, l *lab) string {
-	if l.next != "" {
-		return ""
-	}
+func needsNext(ctx context.Context, l *lab) error {
 	procedure := "migrations/procedures/check_velocity_by_rule.sql"
 	steps, _ := filepath.Glob("migrations/0*.up.sql")
 	step := fmt.Sprintf("migrations/%06d_faults.up.sql", len(steps)+1)
 	text, err := os.ReadFile(procedure)
 	if err != nil {
-		return err.Error()
-	}
-	files := map[string]string{
-		step:      "ALTER TABLE zone_txn ADD COLUMN faults INT NULL DEFAULT NULL COMMENT 'of the next version'\n",
-		procedure: strings.Replace(string(text), "\nBEGIN\n", "\nBEGIN\n  -- The next version's.\n", 1),
-	}
-	var replaced []string
-	for _, name := range sortedKeys(files) {
-		place := filepath.Join(l.temp, filepath.Base(name))
-		if err := os.WriteFile(place, []byte(files[name]), 0o600); err != nil {
-			return err.Error()
-		}
-		absolute, _ := filepath.Abs(name) // there is a working folder
-		replaced = append(replaced, fmt.Sprintf("%q: %q", absolute, place))
-	}
-	overlay := filepath.Join(l.temp, "overlay.json")
-	err = os.WriteFile(overlay, []byte(`{"Replace": {`+strings.Join(replaced, ", ")+`}}`), 0o600)
-	if err == nil {
-		err = program.Build(ctx, filepath.Join(l.temp, "velocityd-next"), "-overlay", overlay)
-	}
-	if err != nil {
-		return err.Error()
+		return err
 	}
 	l.next = filepath.Join(l.temp, "velocityd-next")
-	return ""
+	return l.build(ctx, l.next, map[string]string{
+		step:      "ALTER TABLE zone_txn ADD COLUMN faults INT NULL DEFAULT NULL COMMENT 'of the next version'\n",
+		procedure: strings.Replace(string(text), "\nBEGIN\n", "\nBEGIN\n  -- The next version's.\n", 1),
+	})
+}
+
+// build makes the program of this checkout with other texts in some of its files.
+func (l *lab) build(ctx context.Context, out string, texts map[string]string) error {
+	places := map[string]string{}
+	for name, text := range texts {
+		absolute, err := filepath.Abs(name)
+		places[absolute] = filepath.Join(l.temp, filepath.Base(name))
+		if err = errors.Join(err, os.WriteFile(places[absolute], []byte(text), 0o600)); err != nil {
+			return err
+		}
+	}
+	overlay := filepath.Join(l.temp, "overlay.json")
+	list, _ := json.Marshal(map[string]any{"Replace": places}) // texts cannot fail
+	if err := os.WriteFile(overlay, list, 0o600); err != nil {
+		return err
+	}
+	return program.Build(ctx, out, "-overlay", overlay)
 }
 
 // upgrade migrates to the next program's schema while the former one serves, and then replaces one instance after the

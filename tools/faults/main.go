@@ -12,7 +12,7 @@
 //
 // A round with seed S is that of every run that comes to S: the first round has the seed that is printed first, and
 // each further one the next. The exit code is 1 if a promise was broken; a folder then has the logs, the callers'
-// records and the engine's data.
+// records and the engine's data. What cannot be done on this machine is NOT RUN, and with CI=true that is an error.
 package main
 
 import (
@@ -20,7 +20,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -32,6 +31,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/localdb"
 	"velocityd/tools/enginetest/program"
 )
 
@@ -50,7 +50,6 @@ type options struct {
 func main() {
 	var o options
 	var engines, faults string
-	short := flag.Bool("short", false, "two minutes")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix())%1_000_000, "the `number` from which all is drawn")
 	flag.IntVar(&o.rounds, "rounds", 0, "end after so many rounds; 0: by the time alone")
 	flag.Float64Var(&o.minutes, "minutes", 20, "begin no round later; 0: by the rounds alone")
@@ -62,9 +61,6 @@ func main() {
 	flag.DurationVar(&o.quiet, "quiet", 3*time.Second, "time without faults at the begin and the end of a round")
 	flag.Parse()
 	o.engines, o.faults = strings.Split(engines, ","), strings.FieldsFunc(faults, func(r rune) bool { return r == ',' })
-	if *short {
-		o.minutes = 2
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o); err != nil {
@@ -79,10 +75,8 @@ var errBroken = errors.New("a promise was broken")
 // run carries out the rounds, and prints the verdict.
 func run(ctx context.Context, o options) error {
 	fmt.Printf("seed %d\n", o.seed)
-	if err := mysql.SetLogger(&mysql.NopLogger{}); err != nil { // the faults break its connections all the time
-		return err
-	}
-	temp, err := os.MkdirTemp("", "vf-") // short, because a socket's path is
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // the faults break its connections all the time
+	temp, err := os.MkdirTemp("", "vf-")    // short, because a socket's path is
 	if err != nil {
 		return err
 	}
@@ -91,18 +85,15 @@ func run(ctx context.Context, o options) error {
 	if err := program.Build(ctx, l.binary); err != nil {
 		return err
 	}
-	kinds, isWhole, err := l.kinds(ctx)
-	if err != nil {
-		return err
-	}
+	kinds, engines, err := l.kinds(ctx), l.found(ctx), error(nil)
 	began, sum := time.Now(), newVerdict()
-	for i := 0; o.rounds == 0 || i < o.rounds; i++ {
+	for i := 0; len(engines) > 0 && (o.rounds == 0 || i < o.rounds); i++ {
 		if ctx.Err() != nil || o.minutes > 0 && i > 0 && time.Since(began).Minutes() > o.minutes {
 			break
 		}
 		seed := o.seed + uint64(i)
 		var v *verdict
-		if v, err = l.round(ctx, o.engines[i%len(o.engines)], seed, draw(kinds, seed)); err != nil {
+		if v, err = l.round(ctx, engines[i%len(engines)], seed, draw(kinds, seed)); err != nil {
 			err = fmt.Errorf("round with seed %d: %w", seed, err)
 			break
 		}
@@ -114,8 +105,8 @@ func run(ctx context.Context, o options) error {
 		return err
 	case sum.isBroken():
 		return errBroken
-	case !isWhole && os.Getenv("CI") == "true":
-		return errors.New("a fault was NOT RUN")
+	case l.lacks && os.Getenv("CI") == "true":
+		return errors.New("a part was NOT RUN")
 	}
 	return nil
 }
@@ -128,30 +119,32 @@ type lab struct {
 	binary   string
 	next     string            // a program with one more step of the schema, or ""
 	template map[string]string // a folder with a migrated database by engine
+	lacks    bool              // a part was NOT RUN
 }
 
-// kinds are the faults to draw from. isWhole is false if one cannot run here, which is printed.
-func (l *lab) kinds(ctx context.Context) (list []fault, isWhole bool, err error) {
-	isWhole = true
-	for _, name := range l.faults {
-		if name != "none" && !slices.ContainsFunc(table(), func(f fault) bool { return f.name == name }) {
-			return nil, false, fmt.Errorf("there is no fault %q", name)
-		}
+// lacksFor says whether something is missing, and prints that.
+func (l *lab) lacksFor(part string, why error) bool {
+	if why != nil {
+		fmt.Printf("%s NOT RUN: %v\n", part, why)
+		l.lacks = true
 	}
-	for _, f := range table() {
-		if len(l.faults) > 0 && !slices.Contains(l.faults, f.name) {
-			continue
-		}
-		if f.missing != nil {
-			if why := f.missing(ctx, l); why != "" {
-				fmt.Printf("fault %s NOT RUN: %s\n", f.name, why)
-				isWhole = false
-				continue
-			}
-		}
-		list = append(list, f)
-	}
-	return list, isWhole, nil
+	return why != nil
+}
+
+// found are the engines that are on this machine.
+func (l *lab) found(ctx context.Context) []string {
+	return slices.DeleteFunc(l.engines, func(name string) bool {
+		_, err := localdb.Find(ctx, localdb.Engine(name))
+		return l.lacksFor("engine "+name, err)
+	})
+}
+
+// kinds are the faults to draw from.
+func (l *lab) kinds(ctx context.Context) []fault {
+	return slices.DeleteFunc(table(), func(f fault) bool {
+		isChosen := len(l.faults) == 0 || slices.Contains(l.faults, f.name)
+		return !isChosen || f.missing != nil && l.lacksFor("fault "+f.name, f.missing(ctx, l))
+	})
 }
 
 // faultsARound is how many kinds of fault meet in a round.
@@ -223,6 +216,3 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	}
 }
-
-// sortedKeys returns the keys of a map in order.
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -161,7 +161,7 @@ func (w *world) startEngine(ctx context.Context) error {
 	}
 	w.server, w.socket = server, server.Socket()
 	if w.root == nil {
-		w.root, err = openRoot(w.socket, "velocityd")
+		w.root, err = sql.Open("mysql", w.ownerDSN()+"?parseTime=true&interpolateParams=true")
 	}
 	return err
 }
@@ -186,10 +186,6 @@ func startServer(ctx context.Context, engine, dir string, args ...string) (*loca
 	return localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: args})
 }
 
-func openRoot(socket, database string) (*sql.DB, error) {
-	return sql.Open("mysql", "root@unix("+socket+")/"+database+"?parseTime=true&interpolateParams=true")
-}
-
 // makeTemplate returns a folder with a database that this checkout's program has migrated, with accounts, zones and old
 // txns. It is made once a run.
 func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
@@ -201,16 +197,12 @@ func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	bare, err := openRoot(server.Socket(), "")
-	if err != nil {
-		return "", err
-	}
-	defer bare.Close()
-	root, err := openRoot(server.Socket(), "velocityd")
+	root, err := sql.Open("mysql", "root@unix("+server.Socket()+")/mysql")
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
+	root.SetMaxOpenConns(1) // USE is for one session
 	velocityd := func(args ...string) error {
 		_, err := program.Run(ctx, l.binary, "root@unix("+server.Socket()+")/velocityd", args...)
 		return err
@@ -223,7 +215,7 @@ func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
 		statements = append(statements, z.insert())
 	}
 	err = errors.Join(
-		execAll(ctx, bare, []string{"CREATE DATABASE velocityd"}),
+		execAll(ctx, root, []string{"CREATE DATABASE velocityd", "USE velocityd"}),
 		velocityd("migrate", "up"),
 		execAll(ctx, root, append(statements, oldTxns()...)),
 		velocityd("migrate", "roles", "--service", "velocity@localhost", "--service-edits-zones", "--yes"),
