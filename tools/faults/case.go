@@ -113,6 +113,8 @@ func (c *caseOf) judge(v *verdict) {
 
 // judgeAnswer holds an acknowledged answer against its rows.
 func (c *caseOf) judgeAnswer(v *verdict, a *attempt, seen map[uint64]*attempt) {
+	isShared := a.blocked && slices.ContainsFunc( // by the rows of other attempts
+		a.buckets, func(b bucket) bool { return c.zones[b.Zone].blocked > 0 })
 	v.judged[isOnce]++
 	if a.again != nil && !slices.Equal(a.again, a.answers) {
 		v.breaks(isOnce, "%s was answered %v and %v", a.name, a.answers, a.again)
@@ -122,7 +124,6 @@ func (c *caseOf) judgeAnswer(v *verdict, a *attempt, seen map[uint64]*attempt) {
 			continue // over gRPC
 		}
 		v.judged[isRecorded]++
-		isShared := a.blocked && c.zones[b.Zone].blocked > 0
 		r, ok := c.rows[b.Txn]
 		isErased := b.Key == erasable && strings.HasPrefix(r.Key, "erased:")
 		isGRPC := strings.HasPrefix(a.door, "grpc")
@@ -138,14 +139,9 @@ func (c *caseOf) judgeAnswer(v *verdict, a *attempt, seen map[uint64]*attempt) {
 		}
 		seen[b.Txn] = a
 	}
-	if n := len(c.named[a.name]); a.name != "" && n < len(a.buckets) && (!a.blocked || !c.sharesRows(a)) {
+	if n := len(c.named[a.name]); a.name != "" && n < len(a.buckets) && !isShared {
 		v.breaks(isRecorded, "%s was answered and has %d of %d txns", a.name, n, len(a.buckets))
 	}
-}
-
-// sharesRows says that an attempt may be counted by the row of another one.
-func (c *caseOf) sharesRows(a *attempt) bool {
-	return slices.ContainsFunc(a.buckets, func(b bucket) bool { return c.zones[b.Zone].blocked > 0 })
 }
 
 // tolerance is the most by which the clocks of caller and engine part within a window.

@@ -24,11 +24,13 @@ type history struct {
 	changes  []*change
 }
 
-// The sizes of histories: how many are told at the same time, and the clients and calls of each.
+// The sizes of histories: how many are told at the same time, and the clients and calls of each. The last teller's are of
+// the dense zone.
 const (
-	tellers = 28
-	clients = 4
-	calls   = 7
+	tellers    = 28
+	clients    = 4
+	calls      = 7
+	denseCalls = 400
 )
 
 // stories are the zones of a history's buckets.
@@ -38,20 +40,26 @@ func stories() [][]int { return [][]int{{21}, {22}, {23}, {24}, {25}, {26}, {21,
 func (w *world) tell(ctx context.Context) {
 	var all sync.WaitGroup
 	for n := range tellers {
+		if w.only == "dense" && n < tellers-1 {
+			continue
+		}
 		r := w.random(1000 + uint64(n))
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				add(w.records, &w.histories, w.tellOne(ctx, r.Uint64(), fmt.Sprintf("h-%d-%d", n, i)))
+				seed, zones := r.Uint64(), []int{dense}
+				if n < tellers-1 {
+					zones = stories()[seed%uint64(len(stories()))]
+				}
+				add(w.records, &w.histories, w.tellOne(ctx, seed, fmt.Sprintf("h-%d-%d", n, i), zones))
 			}
 		})
 	}
 	all.Wait()
 }
 
-func (w *world) tellOne(ctx context.Context, seed uint64, key string) *history {
-	list := stories()
+func (w *world) tellOne(ctx context.Context, seed uint64, key string, zones []int) *history {
 	h := &history{span: span{begin: w.now()}}
-	for _, id := range list[seed%uint64(len(list))] {
+	for _, id := range zones {
 		h.buckets = append(h.buckets, bucket{id, key})
 	}
 	var all sync.WaitGroup
@@ -59,8 +67,13 @@ func (w *world) tellOne(ctx context.Context, seed uint64, key string) *history {
 		c := &caller{world: w, random: rand.New(rand.NewPCG(seed, uint64(n)))}
 		c.doors = w.doors([]string{"http", "http", "http", "sql"}[n], n)
 		all.Go(func() {
+			for i := 0; zones[0] == dense && i < denseCalls && ctx.Err() == nil; i++ {
+				a := &attempt{buckets: h.buckets}
+				c.carryOut(ctx, a, 1)
+				h.note(a, nil)
+			}
 			var passed []*attempt
-			for i := 0; i < calls && ctx.Err() == nil; i++ {
+			for i := 0; zones[0] != dense && i < calls && ctx.Err() == nil; i++ {
 				a, ch := c.act(ctx, h.buckets, &passed, fmt.Sprintf("%s-%d-%d", key, n, i))
 				h.note(a, ch)
 				switch c.random.IntN(6) {

@@ -229,17 +229,14 @@ func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
 // oldTxns are statements that leave something to retention, and make the zones older than the audit's two minutes of
 // grace.
 func oldTxns() []string {
-	list := []string{
+	return []string{
 		"UPDATE zone_audit SET changed_at = changed_at - INTERVAL 1 HOUR",
 		"UPDATE retention_policy SET keep_days = 3",
+		"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
+			"SELECT UTC_TIMESTAMP(6) - INTERVAL d.age DAY, 1, CONCAT('old-', n.a), FALSE, FALSE, TRUE FROM (" +
+			"WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 900) SELECT a FROM n) AS n, " +
+			"(SELECT 20 AS age UNION SELECT 25 UNION SELECT 30 UNION SELECT 35) AS d",
 	}
-	for day := range 4 {
-		list = append(
-			list, fmt.Sprintf("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
-				"SELECT UTC_TIMESTAMP(6) - INTERVAL %d DAY, 1, CONCAT('old-', n.a), FALSE, FALSE, TRUE FROM ("+
-				"WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 900) SELECT a FROM n) AS n", 20+5*day))
-	}
-	return list
 }
 
 func execAll(ctx context.Context, db *sql.DB, statements []string) error {
