@@ -29,6 +29,7 @@ type fault struct {
 const (
 	diskFull   = "disk-full"
 	clockSteps = "clock-steps"
+	upgrades   = "upgrade"
 )
 
 func table() []fault {
@@ -71,7 +72,7 @@ func table() []fault {
 		{name: "erasure", do: erasure},
 		{name: "zone-edits", do: zoneEdits},
 		{name: "rolling-restart", do: rollingRestart, isAlone: true},
-		{name: "upgrade", do: upgrade, missing: needsNext, isAlone: true},
+		{name: upgrades, do: upgrade, missing: needsFormer, isAlone: true},
 	}
 }
 

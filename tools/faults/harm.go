@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -173,7 +172,7 @@ func stepClock(ctx context.Context, w *world, r *rand.Rand) error {
 func retention(ctx context.Context, w *world, r *rand.Rand) error {
 	w.dba(ctx, "UPDATE retention_task SET began_at = NULL, ended_at = NULL")
 	for range 1 + r.IntN(2) {
-		_, _ = program.Run(ctx, w.binary, w.ownerDSN(), "retain") // another fault may end it
+		_, _ = program.Run(ctx, w.begins, w.ownerDSN(), "retain") // another fault may end it
 		w.dba(ctx, "CALL retain()")
 		pause(ctx, between(r, 100, 1000))
 	}
@@ -187,7 +186,7 @@ func erasure(ctx context.Context, w *world, r *rand.Rand) error {
 		for id := range zonesByID() {
 			c.buckets = append(c.buckets, bucket{id, erasable})
 		}
-		_, err := program.Run(ctx, w.binary, w.ownerDSN(), "subject", "erase", erasable, "--reason", "faults", "--yes")
+		_, err := program.Run(ctx, w.begins, w.ownerDSN(), "subject", "erase", erasable, "--reason", "faults", "--yes")
 		if c.state = acked; err != nil {
 			c.state = unknown // it may be in parts
 		}
@@ -208,7 +207,7 @@ func zoneEdits(ctx context.Context, w *world, r *rand.Rand) error {
 }
 
 // rollingRestart stops one instance after the other as an operator does, and starts it again.
-func rollingRestart(ctx context.Context, w *world, _ *rand.Rand) error { return w.roll(ctx, w.binary) }
+func rollingRestart(ctx context.Context, w *world, _ *rand.Rand) error { return w.roll(ctx, w.begins) }
 
 func (w *world) roll(ctx context.Context, binary string) (err error) {
 	for _, i := range w.instances {
@@ -226,47 +225,15 @@ func (w *world) roll(ctx context.Context, binary string) (err error) {
 	return err
 }
 
-// needsNext builds the next program: this checkout with one more step, which changes a table, and one changed
-// procedure. Steps are numbered and immutable from the first release on, so until there is a second one this is the
-// real step of an upgrade.
-func needsNext(ctx context.Context, l *lab) error {
-	procedure := "migrations/procedures/check_velocity_by_rule.sql"
-	steps, _ := filepath.Glob("migrations/0*.up.sql")
-	step := fmt.Sprintf("migrations/%06d_faults.up.sql", len(steps)+1)
-	text, err := os.ReadFile(procedure)
-	if err != nil {
-		return err
-	}
-	l.next = filepath.Join(l.temp, "velocityd-next")
-	return l.build(ctx, l.next, map[string]string{
-		step:      "ALTER TABLE zone_txn ADD COLUMN faults INT NULL DEFAULT NULL COMMENT 'of the next version'\n",
-		procedure: strings.Replace(string(text), "\nBEGIN\n", "\nBEGIN\n  -- The next version's.\n", 1),
-	})
+func needsFormer(ctx context.Context, l *lab) (err error) {
+	l.former, err = program.BuildFormer(ctx, l.temp)
+	return err
 }
 
-// build makes the program of this checkout with other texts in some of its files.
-func (l *lab) build(ctx context.Context, out string, texts map[string]string) error {
-	places := map[string]string{}
-	for name, text := range texts {
-		absolute, err := filepath.Abs(name)
-		places[absolute] = filepath.Join(l.temp, filepath.Base(name))
-		if err = errors.Join(err, os.WriteFile(places[absolute], []byte(text), 0o600)); err != nil {
-			return err
-		}
-	}
-	overlay := filepath.Join(l.temp, "overlay.json")
-	list, _ := json.Marshal(map[string]any{"Replace": places}) // texts cannot fail
-	if err := os.WriteFile(overlay, list, 0o600); err != nil {
-		return err
-	}
-	return program.Build(ctx, out, "-overlay", overlay)
-}
-
-// upgrade migrates to the next program's schema while the former one serves, and then replaces one instance after the
-// other.
+// upgrade migrates to this program's schema while the former one serves, and then replaces one instance after the other.
 func upgrade(ctx context.Context, w *world, r *rand.Rand) error {
 	for began := time.Now(); ; pause(ctx, 200*time.Millisecond) { // other faults may end it
-		_, err := program.Run(ctx, w.next, w.ownerDSN(), "migrate", "up")
+		_, err := program.Run(ctx, w.binary, w.ownerDSN(), "migrate", "up")
 		if err == nil || ctx.Err() != nil {
 			break
 		}
@@ -275,5 +242,5 @@ func upgrade(ctx context.Context, w *world, r *rand.Rand) error {
 		}
 	}
 	pause(ctx, between(r, 500, 2000))
-	return w.roll(ctx, w.next)
+	return w.roll(ctx, w.binary)
 }

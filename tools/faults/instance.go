@@ -33,7 +33,7 @@ type instance struct {
 
 // newInstance finds addresses for an instance, which it keeps.
 func newInstance(w *world, number int) (i *instance, err error) {
-	i = &instance{world: w, number: number, binary: w.binary}
+	i = &instance{world: w, number: number, binary: w.begins}
 	if i.address, err = relay.FreeAddress(); err == nil {
 		i.grpcAt, err = relay.FreeAddress()
 	}

@@ -81,7 +81,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
-	l := &lab{options: o, temp: temp, binary: filepath.Join(temp, "velocityd"), template: map[string]string{}}
+	l := &lab{options: o, temp: temp, binary: filepath.Join(temp, "velocityd")}
 	if err := program.Build(ctx, l.binary); err != nil {
 		return err
 	}
@@ -115,11 +115,11 @@ func run(ctx context.Context, o options) error {
 type lab struct {
 	options
 
-	temp     string
-	binary   string
-	next     string            // a program with one more step of the schema, or ""
-	template map[string]string // a folder with a migrated database by engine
-	lacks    bool              // a part was NOT RUN
+	temp      string
+	binary    string
+	former    string   // a program with the schema of a release before, or ""
+	templates []string // the folders with a migrated database
+	lacks     bool     // a part was NOT RUN
 }
 
 // lacksFor says whether something is missing, and prints that.

@@ -29,6 +29,7 @@ type world struct {
 
 	engine, dir string
 	seed        uint64
+	begins      string // the program with which the round begins
 	socket      string // of the engine, the same after each start
 	hasClock    bool   // the engine's clock can be set
 	histories   []*history
@@ -50,11 +51,17 @@ const (
 
 // open makes the world of a round.
 func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fault) (_ *world, err error) {
-	template, err := l.makeTemplate(ctx, engine)
+	is := func(name string) bool {
+		return slices.ContainsFunc(faults, func(f fault) bool { return f.name == name })
+	}
+	w := &world{lab: l, engine: engine, seed: seed, records: newRecords(), begins: l.binary, hasClock: is(clockSteps)}
+	if is(upgrades) {
+		w.begins = l.former
+	}
+	template, err := l.makeTemplate(ctx, engine, w.begins)
 	if err != nil {
 		return nil, fmt.Errorf("make a database on %s: %w", engine, err)
 	}
-	w := &world{lab: l, engine: engine, seed: seed, records: newRecords()}
 	if w.dir, err = os.MkdirTemp(l.temp, ""); err != nil {
 		return nil, err
 	}
@@ -67,9 +74,6 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return nil, err
 	}
-	is := func(name string) bool {
-		return slices.ContainsFunc(faults, func(f fault) bool { return f.name == name })
-	}
 	if is(diskFull) {
 		if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=600m,mode=0700"); err != nil {
 			return nil, fmt.Errorf("mount a small disk: %w", err)
@@ -78,7 +82,6 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 	if err := program.CopyFolder(ctx, template, data); err != nil {
 		return nil, err
 	}
-	w.hasClock = is(clockSteps)
 	if err := w.setClock(0); err != nil {
 		return nil, err
 	}
@@ -155,13 +158,13 @@ func (w *world) startEngine(ctx context.Context) error {
 			defer func() { _ = os.Unsetenv(name) }()
 		}
 	}
-	server, err := startServer(ctx, w.engine, filepath.Join(w.dir, "data"), "--max-connections=200")
+	server, err := program.StartEngine(ctx, w.engine, filepath.Join(w.dir, "data"), "--max-connections=200")
 	if err != nil {
 		return err
 	}
 	w.server, w.socket = server, server.Socket()
 	if w.root == nil {
-		w.root, err = sql.Open("mysql", w.ownerDSN()+"?parseTime=true&interpolateParams=true")
+		w.root, err = program.OpenRoot(w.socket, "velocityd")
 	}
 	return err
 }
@@ -178,33 +181,25 @@ func (w *world) killEngine() {
 	}
 }
 
-func startServer(ctx context.Context, engine, dir string, args ...string) (*localdb.Server, error) {
-	binary, err := localdb.Find(ctx, localdb.Engine(engine))
-	if err != nil {
-		return nil, err
+// makeTemplate returns a folder with a database that a program has migrated, with accounts, zones and old txns. It is made
+// once a run.
+func (l *lab) makeTemplate(ctx context.Context, engine, binary string) (string, error) {
+	dir := filepath.Join(l.temp, engine+"-of-"+filepath.Base(binary))
+	if slices.Contains(l.templates, dir) {
+		return dir, nil
 	}
-	return localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: args})
-}
-
-// makeTemplate returns a folder with a database that this checkout's program has migrated, with accounts, zones and old
-// txns. It is made once a run.
-func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
-	if l.template[engine] != "" {
-		return l.template[engine], nil
-	}
-	dir := filepath.Join(l.temp, engine)
-	server, err := startServer(ctx, engine, dir)
+	server, err := program.StartEngine(ctx, engine, dir)
 	if err != nil {
 		return "", err
 	}
-	root, err := sql.Open("mysql", "root@unix("+server.Socket()+")/mysql")
+	root, err := program.OpenRoot(server.Socket(), "")
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
 	root.SetMaxOpenConns(1) // USE is for one session
 	velocityd := func(args ...string) error {
-		_, err := program.Run(ctx, l.binary, "root@unix("+server.Socket()+")/velocityd", args...)
+		_, err := program.Run(ctx, binary, "root@unix("+server.Socket()+")/velocityd", args...)
 		return err
 	}
 	statements := []string{
@@ -215,14 +210,12 @@ func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
 		statements = append(statements, z.insert())
 	}
 	err = errors.Join(
-		execAll(ctx, root, []string{"CREATE DATABASE velocityd", "USE velocityd"}),
+		program.ExecAll(ctx, root, "CREATE DATABASE velocityd", "USE velocityd"),
 		velocityd("migrate", "up"),
-		execAll(ctx, root, append(statements, oldTxns()...)),
+		program.ExecAll(ctx, root, append(statements, oldTxns()...)...),
 		velocityd("migrate", "roles", "--service", "velocity@localhost", "--service-edits-zones", "--yes"),
 		server.Stop(ctx))
-	if err == nil {
-		l.template[engine] = dir
-	}
+	l.templates = append(l.templates, dir)
 	return dir, err
 }
 
@@ -237,15 +230,6 @@ func oldTxns() []string {
 			"WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 900) SELECT a FROM n) AS n, " +
 			"(SELECT 20 AS age UNION SELECT 25 UNION SELECT 30 UNION SELECT 35) AS d",
 	}
-}
-
-func execAll(ctx context.Context, db *sql.DB, statements []string) error {
-	for _, s := range statements {
-		if _, err := db.ExecContext(ctx, s); err != nil {
-			return fmt.Errorf("%.60s: %w", s, err)
-		}
-	}
-	return nil
 }
 
 func (w *world) ownerDSN() string { return "root@unix(" + w.socket + ")/velocityd" }
