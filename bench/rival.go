@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"velocityd/bench/workload"
+	"velocityd/tools/enginetest/relay"
 )
 
 const fetchLimit = 5 * time.Minute
@@ -160,7 +161,7 @@ func (s *stage) startEnvoy(ctx context.Context, program, server, name string, p 
 	}
 	var addresses [3]string
 	for i := range addresses {
-		if addresses[i], err = freeAddress(ctx); err != nil {
+		if addresses[i], err = relay.FreeAddress(); err != nil {
 			return err
 		}
 	}

@@ -128,8 +128,9 @@ func (c *caller) ask(ctx context.Context) {
 	if a.state != acked || ctx.Err() != nil {
 		return
 	}
-	if a.name != "" && c.random.IntN(20) == 0 {
-		c.askAgain(ctx, a)
+	isTold := !strings.HasPrefix(a.door, "grpc") // over gRPC an answer names no txn of blocked attempts
+	if second := *a; isTold && a.name != "" && c.random.IntN(20) == 0 && c.try(ctx, &second, c.doors[1]) == acked {
+		a.again = second.answers
 	}
 	c.report(ctx, a)
 	if c.random.IntN(300) == 0 {
@@ -169,17 +170,6 @@ func (c *caller) try(ctx context.Context, a *attempt, d door) state {
 	}
 	a.tries = append(a.tries, t)
 	return t.state
-}
-
-// askAgain asks the same once more: the answer has to be the same.
-func (c *caller) askAgain(ctx context.Context, a *attempt) {
-	second := *a
-	if second.tries = nil; strings.HasPrefix(a.door, "grpc") {
-		return // its answers name no txn of blocked attempts
-	}
-	if c.try(ctx, &second, c.doors[1]) == acked {
-		a.again = second.answers
-	}
 }
 
 // report reports how the login ended, sometimes.

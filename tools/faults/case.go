@@ -39,7 +39,7 @@ type caseOf struct {
 
 	zones   map[int]zone
 	rows    map[uint64]row
-	named   map[string][]row       // by attempt id
+	named   map[string][]row       // by attempt id, or ""
 	changed map[*attempt][]*change // outcomes of an attempt
 	emptied map[bucket][]*change   // releases, erasures, and successes that reset
 	asked   map[bucket][]*attempt  // that passed or, being unknown, may have passed
@@ -51,9 +51,7 @@ func newCase(r *records, rows []row) *caseOf {
 		emptied: map[bucket][]*change{}, asked: map[bucket][]*attempt{},
 	}
 	for _, r := range rows {
-		if c.rows[r.ID] = r; r.Name != "" {
-			c.named[r.Name] = append(c.named[r.Name], r)
-		}
+		c.rows[r.ID], c.named[r.Name] = r, append(c.named[r.Name], r)
 	}
 	for _, ch := range r.changes {
 		if ch.attempt != nil {

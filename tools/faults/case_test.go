@@ -173,8 +173,7 @@ func TestHistoriesWithAWrongAnswerHaveNoOrder(t *testing.T) {
 			}
 			c.do(r, h)
 			v := newVerdict()
-			w := &world{records: r, histories: []*history{h}}
-			w.judgeHistories(nil, v)
+			newCase(r, nil).judgeHistories([]*history{h}, v)
 			if len(v.broken[isLinear]) != c.want {
 				t.Errorf("broken: %v, want %d", v.broken, c.want)
 			}

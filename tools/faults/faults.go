@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"velocityd/tools/enginetest/program"
 	"velocityd/tools/enginetest/relay"
 )
 
@@ -61,7 +62,7 @@ func table() []fault {
 			name: "gap-locks",
 			do:   lockWaits("SELECT * FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key > 'cold-2' FOR UPDATE"),
 		},
-		{name: diskFull, do: fillDisk, missing: needsRoot, isAlone: true},
+		{name: diskFull, do: fillDisk, missing: needsDisk, isAlone: true},
 		{name: clockSteps, do: stepClock, missing: needsFaketime, isAlone: true},
 		{name: "ddl", do: statements([]string{
 			"SET SESSION lock_wait_timeout = 2", "ALTER TABLE zone_txn ADD KEY faults (created_at)", "ANALYZE TABLE zone_txn",
@@ -131,7 +132,7 @@ func killInstance(ctx context.Context, w *world, r *rand.Rand) (err error) {
 			i.process.Kill()
 			pause(ctx, between(r, 0, 800))
 			err = errors.Join(err, i.start())
-			_ = i.awaitReady(ctx, 10*time.Second) // the engine may be away
+			_ = program.AwaitReady(ctx, i.address, 10*time.Second) // the engine may be away
 		})
 	}
 	return err

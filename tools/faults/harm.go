@@ -82,11 +82,16 @@ func lockWaits(statement string) func(context.Context, *world, *rand.Rand) error
 	}
 }
 
-func needsRoot(context.Context, *lab) error {
-	if os.Getuid() != 0 {
-		return errors.New("it mounts a small disk, which takes root")
+func mountDisk(folder string) error {
+	return syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=600m,mode=0700")
+}
+
+func needsDisk(_ context.Context, l *lab) error {
+	folder := filepath.Join(l.temp, "disk")
+	if err := errors.Join(os.Mkdir(folder, 0o700), mountDisk(folder)); err != nil {
+		return fmt.Errorf("mount a small disk, which takes root: %w", err)
 	}
-	return nil
+	return syscall.Unmount(folder, 0)
 }
 
 // fillDisk fills the small disk of the engine. An engine that has ended by it, or still waits, is started again as an
@@ -219,7 +224,7 @@ func (w *world) roll(ctx context.Context, binary string) (err error) {
 			}
 			i.binary = binary
 			err = errors.Join(err, i.start())
-			_ = i.awaitReady(ctx, 20*time.Second) // the engine may be away
+			_ = program.AwaitReady(ctx, i.address, 20*time.Second) // the engine may be away
 		})
 	}
 	return err
@@ -230,7 +235,7 @@ func needsFormer(ctx context.Context, l *lab) (err error) {
 	return err
 }
 
-// upgrade migrates to this program's schema while the former one serves, and then replaces one instance after the other.
+// upgrade migrates to this checkout's schema while the former program serves, and then replaces its instances.
 func upgrade(ctx context.Context, w *world, r *rand.Rand) error {
 	for began := time.Now(); ; pause(ctx, 200*time.Millisecond) { // other faults may end it
 		_, err := program.Run(ctx, w.binary, w.ownerDSN(), "migrate", "up")

@@ -24,8 +24,8 @@ type history struct {
 	changes  []*change
 }
 
-// The sizes of histories: how many are told at the same time, and the clients and calls of each. The last teller's are of
-// the dense zone.
+// The sizes of histories: how many are told at the same time, and the clients and calls of each. The last teller's are
+// of the dense zone.
 const (
 	tellers    = 28
 	clients    = 4
@@ -75,12 +75,12 @@ func (w *world) tellOne(ctx context.Context, seed uint64, key string, zones []in
 			var passed []*attempt
 			for i := 0; zones[0] != dense && i < calls && ctx.Err() == nil; i++ {
 				a, ch := c.act(ctx, h.buckets, &passed, fmt.Sprintf("%s-%d-%d", key, n, i))
-				h.note(a, ch)
+				room := h.note(a, ch)
 				switch c.random.IntN(6) {
 				case 0:
 					pause(ctx, between(c.random, 0, 900))
 				case 1: // where a place becomes free
-					pause(ctx, time.Until(h.room())-time.Duration(c.random.IntN(3000))*time.Microsecond)
+					pause(ctx, time.Until(room)-time.Duration(c.random.IntN(3000))*time.Microsecond)
 				}
 			}
 		})
@@ -90,23 +90,15 @@ func (w *world) tellOne(ctx context.Context, seed uint64, key string, zones []in
 	return h
 }
 
-// note adds a call to a history.
-func (h *history) note(a *attempt, ch *change) {
+// note adds a call to a history, and returns when the oldest place becomes free.
+func (h *history) note(a *attempt, ch *change) (room time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ch != nil {
 		h.changes = append(h.changes, ch)
-		return
-	}
-	if h.attempts = append(h.attempts, a); a.state == acked && !a.blocked && a.at.After(h.edge.Add(time.Second)) {
+	} else if h.attempts = append(h.attempts, a); a.state == acked && !a.blocked && a.at.After(h.edge.Add(time.Second)) {
 		h.edge = a.at
 	}
-}
-
-// room is when the oldest place becomes free.
-func (h *history) room() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	return h.edge.Add(zonesByID()[h.buckets[0].Zone].window)
 }
 
@@ -143,18 +135,13 @@ func (c *caller) act(ctx context.Context, buckets []bucket, passed *[]*attempt, 
 
 // judgeHistories checks each history of a round for linearizability. Where an undecided call took effect, the rows say
 // so.
-func (w *world) judgeHistories(rows []row, v *verdict) {
-	c := newCase(w.records, rows)
-	strays := map[bucket][]row{} // of attempts without a name, and without an answer
-	for _, r := range rows {
-		strays[r.bucket] = append(strays[r.bucket], r)
-	}
-	for _, h := range w.histories {
+func (c *caseOf) judgeHistories(list []*history, v *verdict) {
+	for _, h := range list {
 		if c.isUntold(h.span) {
 			v.untold[isLinear]++
 			continue
 		}
-		operations := c.operations(h, strays, v)
+		operations := c.operations(h, v)
 		switch porcupine.CheckOperationsTimeout(model(h.buckets, c.zones), operations, 10*time.Second) {
 		case porcupine.Ok:
 			v.judged[isLinear]++
@@ -172,12 +159,12 @@ func (w *world) judgeHistories(rows []row, v *verdict) {
 }
 
 // operations are those of a history that took effect, with times in microseconds.
-func (c *caseOf) operations(h *history, strays map[bucket][]row, v *verdict) (list []porcupine.Operation) {
+func (c *caseOf) operations(h *history, v *verdict) (list []porcupine.Operation) {
 	happens := func(s span, input, output any) {
 		list = append(list, porcupine.Operation{Input: input, Output: output, Call: c.micro(s.begin), Return: c.micro(s.end)})
 	}
 	given := map[uint64]bool{}
-	stray := span{forever, forever}
+	stray := span{forever, forever} // of attempts without a name, and without an answer
 	for _, a := range h.attempts {
 		in := checkIn{places: h.places(a.buckets), of: a}
 		switch {
@@ -198,8 +185,8 @@ func (c *caseOf) operations(h *history, strays map[bucket][]row, v *verdict) (li
 		}
 	}
 	for i, b := range h.buckets {
-		for _, r := range strays[b] {
-			if r.Name == "" && !given[r.ID] && stray.begin < forever {
+		for _, r := range c.named[""] {
+			if r.bucket == b && !given[r.ID] && stray.begin < forever {
 				happens(stray, checkIn{places: []int{i}}, checkOut{at: r.At.UnixMicro(), answers: answersOf([]row{r}, []bucket{b})})
 			}
 		}

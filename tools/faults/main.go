@@ -55,7 +55,7 @@ func main() {
 	flag.Float64Var(&o.minutes, "minutes", 20, "begin no round later; 0: by the rounds alone")
 	flag.StringVar(&engines, "engine", "mysql,mariadb-11.8", "the engines, in turns")
 	flag.StringVar(&faults, "fault", "", "draw from these faults alone; none: no faults")
-	flag.StringVar(&o.only, "only", "", "linear: histories of few buckets alone; dense: of full ones alone; records: without histories")
+	flag.StringVar(&o.only, "only", "", "linear: histories alone; dense: those of one bucket with many calls alone; records: none")
 	flag.StringVar(&o.keep, "keep", "",
 		"the `folder` for the evidence of broken promises; default: a new one in the temporary folder")
 	flag.DurationVar(&o.quiet, "quiet", 3*time.Second, "time without faults at the begin and the end of a round")
@@ -68,9 +68,6 @@ func main() {
 		os.Exit(1)
 	}
 }
-
-// errBroken says that a promise was broken.
-var errBroken = errors.New("a promise was broken")
 
 // run carries out the rounds, and prints the verdict.
 func run(ctx context.Context, o options) error {
@@ -104,7 +101,7 @@ func run(ctx context.Context, o options) error {
 	case err != nil:
 		return err
 	case sum.isBroken():
-		return errBroken
+		return errors.New("a promise was broken")
 	case l.lacks && os.Getenv("CI") == "true":
 		return errors.New("a part was NOT RUN")
 	}
@@ -141,6 +138,11 @@ func (l *lab) found(ctx context.Context) []string {
 
 // kinds are the faults to draw from.
 func (l *lab) kinds(ctx context.Context) []fault {
+	for _, name := range l.faults {
+		if name != "none" && !slices.ContainsFunc(table(), func(f fault) bool { return f.name == name }) {
+			l.lacksFor("fault "+name, errors.New("there is no such fault"))
+		}
+	}
 	return slices.DeleteFunc(table(), func(f fault) bool {
 		isChosen := len(l.faults) == 0 || slices.Contains(l.faults, f.name)
 		return !isChosen || f.missing != nil && l.lacksFor("fault "+f.name, f.missing(ctx, l))

@@ -113,7 +113,8 @@ func (w *world) awaitReady(ctx context.Context, v *verdict) {
 	begin := w.now()
 	for _, i := range w.instances {
 		v.judged[isReady]++
-		for ended := refused; ended != acked && ctx.Err() == nil && w.now()-begin <= readyLimit; pause(ctx, 50*time.Millisecond) {
+		for ended := refused; ended != acked && ctx.Err() == nil && w.now()-begin <= readyLimit; {
+			pause(ctx, 50*time.Millisecond)
 			once, cancel := context.WithTimeout(ctx, deadline)
 			ended, _ = httpDoor{i}.check(once, &attempt{buckets: []bucket{{1, "ready"}}})
 			cancel()
@@ -140,8 +141,9 @@ func (w *world) judge(ctx context.Context, v *verdict) error {
 	}
 	w.count(v)
 	w.judgeTimes(v)
-	newCase(w.records, rows).judge(v)
-	w.judgeHistories(rows, v)
+	c := newCase(w.records, rows)
+	c.judge(v)
+	c.judgeHistories(w.histories, v)
 	return w.audit(ctx, v)
 }
 

@@ -43,11 +43,8 @@ type world struct {
 	server *localdb.Server
 }
 
-// Places of relays: each instance has one, and the callers by SQL.
-const (
-	instances = 2
-	sqlRelay  = instances
-)
+// instances is how many there are. Each has a relay, and the callers by SQL have the last one.
+const instances = 2
 
 // open makes the world of a round.
 func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fault) (_ *world, err error) {
@@ -75,8 +72,8 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 		return nil, err
 	}
 	if is(diskFull) {
-		if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=600m,mode=0700"); err != nil {
-			return nil, fmt.Errorf("mount a small disk: %w", err)
+		if err := mountDisk(data); err != nil {
+			return nil, err
 		}
 	}
 	if err := program.CopyFolder(ctx, template, data); err != nil {
@@ -95,22 +92,19 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 		}
 		w.relays = append(w.relays, r)
 	}
-	if w.sql, err = sql.Open("mysql", "auth_server@tcp("+w.relays[sqlRelay].Address()+
+	if w.sql, err = sql.Open("mysql", "auth_server@tcp("+w.relays[instances].Address()+
 		")/velocityd?interpolateParams=true&timeout=3s&parseTime=true"); err != nil {
 		return nil, err
 	}
 	for n := range instances {
 		i, err := newInstance(w, n)
-		if err == nil {
-			err = i.start()
-		}
 		if err != nil {
 			return nil, err
 		}
 		w.instances = append(w.instances, i)
 	}
 	for _, i := range w.instances {
-		if err := i.awaitReady(ctx, time.Minute); err != nil {
+		if err := program.AwaitReady(ctx, i.address, time.Minute); err != nil {
 			said, _ := os.ReadFile(i.log())
 			return nil, fmt.Errorf("%w: %.2000s", err, said)
 		}
@@ -181,8 +175,8 @@ func (w *world) killEngine() {
 	}
 }
 
-// makeTemplate returns a folder with a database that a program has migrated, with accounts, zones and old txns. It is made
-// once a run.
+// makeTemplate returns a folder with a database that a program has migrated, with accounts, zones and old txns. It is
+// made once a run.
 func (l *lab) makeTemplate(ctx context.Context, engine, binary string) (string, error) {
 	dir := filepath.Join(l.temp, engine+"-of-"+filepath.Base(binary))
 	if slices.Contains(l.templates, dir) {

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// BuildFormer makes, in a folder, the program from which an upgrade begins: the checkout that is the working folder, with
-// the steps, procedures, triggers and views of the newest release before the newest step.
+// BuildFormer makes, in a folder, the program from which an upgrade begins: the checkout that is the working folder,
+// with the steps, procedures, triggers and views of the newest release before the newest step.
 func BuildFormer(ctx context.Context, folder string) (binary string, err error) {
 	text, err := os.ReadFile("migrations/released.txt")
 	if err != nil {
@@ -49,8 +49,8 @@ func BuildFormer(ctx context.Context, folder string) (binary string, err error) 
 	return binary, Build(ctx, binary, "-overlay", texts+".json")
 }
 
-// formerFiles are the places of the files of migrations by their paths: a released step stays, another one is not there,
-// and routines are those of a folder.
+// formerFiles are the places of the files of migrations by their paths: a released step stays, another one is not
+// there, and routines are those of a folder.
 func formerFiles(released, texts string) map[string]string {
 	places := map[string]string{}
 	for _, kind := range []string{"[0-9]*.sql", "procedures/*", "triggers/*", "views/*", "retired.txt"} {
