@@ -15,7 +15,6 @@ import (
 
 	"velocityd/bench/history"
 	"velocityd/bench/workload"
-	"velocityd/tools/enginetest/relay"
 )
 
 // contender is one way of limiting that runs and can be asked.
@@ -248,7 +247,7 @@ func (s *stage) setUp(ctx context.Context, c *contender, e *engine) (err error) 
 	}
 	args := []string{"serve", "--dsn", c.database.dsn}
 	if c.kind == kindService {
-		if c.door, err = relay.FreeAddress(); err != nil {
+		if c.door, err = freeAddress(ctx); err != nil {
 			return err
 		}
 		args = append(args, "--grpc-listen", c.door)
@@ -319,7 +318,7 @@ VALUES ('idle_buckets', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6), UTC_TIMESTAMP(6))`)
 
 // serve starts a program that listens where its flag --listen says. close stops it.
 func (s *stage) serve(ctx context.Context, name, program string, args ...string) (*child, string, error) {
-	address, err := relay.FreeAddress()
+	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -194,4 +195,25 @@ func mostResidentOf(pid int) (int64, error) {
 		}
 	}
 	return 0, errors.New("read memory: no VmHWM")
+}
+
+// Ports to choose from. They are below those that Linux gives to outgoing connections,
+// which could otherwise take the port before the process does.
+const (
+	firstPort = 15_000
+	ports     = 15_000
+	portTries = 100
+)
+
+// freeAddress returns an address of the loopback interface that is not in use.
+func freeAddress(ctx context.Context) (string, error) {
+	var err error
+	for range portTries {
+		var l net.Listener
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+rand.IntN(ports)))
+		if l, err = new(net.ListenConfig).Listen(ctx, "tcp", address); err == nil {
+			return address, l.Close()
+		}
+	}
+	return "", fmt.Errorf("find a free port: %w", err)
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"velocityd/bench/workload"
-	"velocityd/tools/enginetest/relay"
 )
 
 const fetchLimit = 5 * time.Minute
@@ -161,7 +160,7 @@ func (s *stage) startEnvoy(ctx context.Context, program, server, name string, p 
 	}
 	var addresses [3]string
 	for i := range addresses {
-		if addresses[i], err = relay.FreeAddress(); err != nil {
+		if addresses[i], err = freeAddress(ctx); err != nil {
 			return err
 		}
 	}

@@ -76,9 +76,9 @@ const erasable = "erasable"
 // draw makes an attempt.
 func (c *caller) draw() *attempt {
 	r := c.random
-	groups := [][]int{
-		{1}, {1, 2}, {2}, {3}, {4}, {5}, {5, 2, 3}, {6}, {7}, {8}, {8, 7}, {9}, {10}, {10, 5}, {11}, {12},
-		{edited}, {edited, 1},
+	group, beside := []int{1 + r.IntN(edited)}, map[int][]int{1: {2}, 5: {2, 3}, 8: {7}, 10: {5}, edited: {1}}
+	if r.IntN(2) == 0 {
+		group = append(group, beside[group[0]]...)
 	}
 	a := &attempt{}
 	key := "cold-" + strconv.Itoa(r.IntN(300))
@@ -88,10 +88,9 @@ func (c *caller) draw() *attempt {
 	if r.IntN(100) == 0 {
 		key = erasable
 	}
-	group := groups[r.IntN(len(groups))]
 	door := c.doors[0].name()[:3]
 	if door == "grp" && (slices.Contains(group, 8) || slices.Contains(group, 12)) {
-		group = groups[0] // Envoy is not told what a shadow or an answer without the database is
+		group = []int{1} // Envoy is not told what a shadow or an answer without the database is
 	}
 	for _, id := range group {
 		b := bucket{id, key}

@@ -69,6 +69,9 @@ func (w *world) tellOne(ctx context.Context, seed uint64, key string, zones []in
 		all.Go(func() {
 			for i := 0; zones[0] == dense && i < denseCalls && ctx.Err() == nil; i++ {
 				a := &attempt{buckets: h.buckets}
+				if i%2 > 0 { // the service decides, and not the engine's procedure
+					a.name = fmt.Sprintf("%s-%d-%d", key, n, i)
+				}
 				c.carryOut(ctx, a, 1)
 				h.note(a, nil)
 			}

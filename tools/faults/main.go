@@ -55,7 +55,7 @@ func main() {
 	flag.Float64Var(&o.minutes, "minutes", 20, "begin no round later; 0: by the rounds alone")
 	flag.StringVar(&engines, "engine", "mysql,mariadb-11.8", "the engines, in turns")
 	flag.StringVar(&faults, "fault", "", "draw from these faults alone; none: no faults")
-	flag.StringVar(&o.only, "only", "", "linear: histories alone; dense: those of one bucket with many calls alone; records: none")
+	flag.StringVar(&o.only, "only", "", "linear: histories alone; dense: those of hundreds of calls alone; records: none")
 	flag.StringVar(&o.keep, "keep", "",
 		"the `folder` for the evidence of broken promises; default: a new one in the temporary folder")
 	flag.DurationVar(&o.quiet, "quiet", 3*time.Second, "time without faults at the begin and the end of a round")
