@@ -182,6 +182,8 @@ func (l *lab) makeTemplate(ctx context.Context, engine, binary string) (string, 
 	if slices.Contains(l.templates, dir) {
 		return dir, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // a loaded machine makes files slowly
+	defer cancel()
 	server, err := program.StartEngine(ctx, engine, dir)
 	if err != nil {
 		return "", err
