@@ -33,14 +33,14 @@ type caller struct {
 	asked  int
 }
 
-// doors are those of a caller: one of an instance, and for retries one of the other.
+// doors are those of a caller: one of an instance, and for retries one of the other, of the same kind or HTTP.
 func (w *world) doors(kind string, caller int) []door {
 	here, there := w.instances[caller%instances], w.instances[(caller+1)%instances]
 	switch kind {
 	case "grpc":
-		return []door{grpcDoor{here}, grpcDoor{there}}
+		return []door{grpcDoor{here}, []door{grpcDoor{there}, httpDoor{there}}[caller%2]}
 	case "sql":
-		return []door{sqlDoor{w}, httpDoor{there}}
+		return []door{sqlDoor{w}, []door{sqlDoor{w}, httpDoor{there}}[caller%2]}
 	}
 	return []door{httpDoor{here}, httpDoor{there}}
 }
