@@ -34,18 +34,15 @@ const (
 )
 
 func table() []fault {
+	stall := func(r *relay.Relay) { r.Stall.Store(true) }
 	return []fault{
 		{name: "kill-engine", do: killEngine},
 		{name: "stop-engine", do: stopEngine},
 		{name: "kill-instance", do: killInstance},
 		{name: "stop-instance", do: stopInstance},
 		{name: "cut", do: onRelays(func(r *relay.Relay) { r.Cut() }, func(*relay.Relay) {})},
-		{
-			name: "stall",
-			do:   onRelays(func(r *relay.Relay) { r.Stall.Store(true) }, func(r *relay.Relay) { r.Stall.Store(false) }),
-		},
-		{name: "stall-and-cut", do: onRelays(func(r *relay.Relay) { r.Stall.Store(true) },
-			func(r *relay.Relay) { r.Cut(); r.Stall.Store(false) })},
+		{name: "stall", do: onRelays(stall, func(r *relay.Relay) { r.Stall.Store(false) })},
+		{name: "stall-and-cut", do: onRelays(stall, func(r *relay.Relay) { r.Cut(); r.Stall.Store(false) })},
 		{name: "half-delivered", do: onRelays(func(r *relay.Relay) { r.Withhold.Store(true) },
 			func(r *relay.Relay) { r.Withhold.Store(false); r.Cut() })},
 		{name: "no-connections", do: onRelays(func(r *relay.Relay) { r.Refuse.Store(true); r.Cut() },
@@ -54,14 +51,8 @@ func table() []fault {
 			[]string{"SET GLOBAL read_only = OFF"}, false)},
 		{name: "too-many-connections", do: statements([]string{"SET GLOBAL max_connections = 12"},
 			[]string{"SET GLOBAL max_connections = 200"}, true)},
-		{
-			name: "lock-waits",
-			do:   lockWaits("SELECT * FROM zone_bucket_lock WHERE bucket_key IN ('hot-0', '192.0.2.1') FOR UPDATE"),
-		},
-		{
-			name: "gap-locks",
-			do:   lockWaits("SELECT * FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key > 'cold-2' FOR UPDATE"),
-		},
+		{name: "lock-waits", do: lockWaits("bucket_key IN ('hot-0', '192.0.2.1')")},
+		{name: "gap-locks", do: lockWaits("zone_id = 1 AND bucket_key > 'cold-2'")},
 		{name: diskFull, do: fillDisk, missing: needsDisk, isAlone: true},
 		{name: clockSteps, do: stepClock, missing: needsFaketime, isAlone: true},
 		{name: "ddl", do: statements([]string{

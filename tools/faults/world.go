@@ -224,7 +224,7 @@ func oldTxns() []string {
 		"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
 			"SELECT UTC_TIMESTAMP(6) - INTERVAL d.age DAY, 1, CONCAT('old-', n.a), FALSE, FALSE, TRUE FROM (" +
 			"WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 900) SELECT a FROM n) AS n, " +
-			"(SELECT 20 AS age UNION SELECT 25 UNION SELECT 30 UNION SELECT 35) AS d",
+			"(SELECT 20 AS age UNION SELECT 25 UNION SELECT 30 UNION SELECT 35) AS d ORDER BY d.age DESC",
 	}
 }
 
