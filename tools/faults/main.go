@@ -8,6 +8,7 @@
 //	go run ./tools/faults -minutes 20                20 minutes on MySQL and MariaDB in turns
 //	go run ./tools/faults -seed 71 -rounds 1 -engine mysql     the round of a seed once more
 //	go run ./tools/faults -only linear               histories for the check of linearizability alone, with the faults
+//	go run ./tools/faults -only dense -fault none    long histories, which show a window that is some microseconds short
 //	go run ./tools/faults -fault kill-engine,cut     rounds with these faults alone; none: rounds without any
 //
 // A round with seed S is that of every run that comes to S: the first round has the seed that is printed first, and
