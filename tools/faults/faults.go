@@ -34,6 +34,7 @@ const (
 )
 
 func table() []fault {
+	const locks = "SELECT * FROM zone_bucket_lock WHERE "
 	stall := func(r *relay.Relay) { r.Stall.Store(true) }
 	return []fault{
 		{name: "kill-engine", do: killEngine},
@@ -51,8 +52,8 @@ func table() []fault {
 			[]string{"SET GLOBAL read_only = OFF"}, false)},
 		{name: "too-many-connections", do: statements([]string{"SET GLOBAL max_connections = 12"},
 			[]string{"SET GLOBAL max_connections = 200"}, true)},
-		{name: "lock-waits", do: lockWaits("bucket_key IN ('hot-0', '192.0.2.1')")},
-		{name: "gap-locks", do: lockWaits("zone_id = 1 AND bucket_key > 'cold-2'")},
+		{name: "lock-waits", do: lockWaits(locks + "bucket_key IN ('hot-0', '192.0.2.1') FOR UPDATE")},
+		{name: "gap-locks", do: lockWaits(locks + "zone_id = 1 AND bucket_key > 'cold-2' FOR UPDATE")},
 		{name: diskFull, do: fillDisk, missing: needsDisk, isAlone: true},
 		{name: clockSteps, do: stepClock, missing: needsFaketime, isAlone: true},
 		{name: "ddl", do: statements([]string{

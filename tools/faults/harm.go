@@ -68,12 +68,11 @@ func statements(begin, end []string, cuts bool) func(context.Context, *world, *r
 }
 
 // lockWaits is a session that locks some buckets and leaves them locked for a while.
-func lockWaits(buckets string) func(context.Context, *world, *rand.Rand) error {
+func lockWaits(statement string) func(context.Context, *world, *rand.Rand) error {
 	return func(ctx context.Context, w *world, r *rand.Rand) error {
 		for range 1 + r.IntN(4) {
 			if tx, err := w.root.BeginTx(ctx, nil); err == nil {
-				// It may wait itself, or the engine be away.
-				_, _ = tx.ExecContext(ctx, "SELECT * FROM zone_bucket_lock WHERE "+buckets+" FOR UPDATE")
+				_, _ = tx.ExecContext(ctx, statement) // it may wait itself, or the engine be away
 				pause(ctx, between(r, 200, 3500))
 				_ = tx.Rollback()
 			}
