@@ -63,7 +63,7 @@ RACED = velocityd/(client|cmd/velocityd/delivery|db|doors/(envoy|proxy|wforce)|h
 # a word from go test; with CI=true the tests fail.
 .PHONY: test
 test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_DSN (PKG=./db TESTFLAGS='-run Zone -v' RACE=)
-	@if [[ '$(RACE)' ]]; then tools/compiler.sh; fi; \
+	@if [[ '$(RACE)' ]]; then tools/install.sh compiler; fi; \
 	tools/promtool.sh >/dev/null || true; \
 	note= lend=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
 		tools/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; \
@@ -86,12 +86,13 @@ suite:
 .PHONY: test-all
 test-all: export VELOCITY_TEST_ALL = 1
 test-all: test ## run those of `make test` on every engine, and what takes too long for each change; for a night or a release
-	@$(MAKE) faults ARGS=-short
+	@$(MAKE) faults ARGS='-minutes 2'
 
 # Each round's seed is printed, and SEED= with ROUNDS=1 repeats it. A fault whose means are missing says NOT RUN.
 .PHONY: faults
 faults: toolchain ## kill, stop, cut, fill and upgrade engine and instances for 20 minutes, and judge each promise (ROUNDS= SEED= ARGS='-only linear')
-	@tools/engines.sh mysql mariadb-11.8
+	@tools/engines.sh mysql mariadb-11.8 || true
+	@tools/install.sh faketime || true
 	@go build -o bin/faults ./tools/faults
 	@exec bin/faults $(if $(ROUNDS),-rounds $(ROUNDS) -minutes 0) $(if $(SEED),-seed $(SEED)) $(ARGS)
 

@@ -19,13 +19,8 @@ found() {
 
 # install PACKAGE...: installs packages of the distribution.
 install() {
-  local sudo=()
-  type -P apt-get >/dev/null || die "there is no $* here, and no apt-get to install it with: install it, and try again"
-  if ((EUID)); then sudo=(sudo); fi
   say "installing $*"
-  timeout -k 10 "$update_limit" "${sudo[@]}" apt-get -qq "${apt_net[@]}" update >&2 || say "the package lists could not be read anew"
-  timeout -k 10 "$download_limit" "${sudo[@]}" apt-get -qq "${apt_net[@]}" install -y --no-install-recommends "$@" >&2 ||
-    die "installing $* did not work: install it, and try again"
+  install_packages "$@" || die "installing $* did not work: install it, and try again"
 }
 
 main() {

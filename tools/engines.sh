@@ -90,7 +90,7 @@ as_root() {
 # newest PATTERN: the newest package name that apt knows and PATTERN (an extended regexp) matches whole.
 newest() { apt-cache "${@:2}" pkgnames | grep -Ex "$1" | sort -V | tail -n 1 || true; }
 
-# apt_as_root LIMIT ARGS...: apt-get as root with a time limit.
+# apt_as_root LIMIT ARGS...: apt-get as root with a time limit in seconds; 0: without one.
 apt_as_root() {
   timeout --foreground -k 10 "$1" "${become[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
     apt-get -y -q "${apt_net[@]}" "${@:2}" >&2
@@ -108,20 +108,25 @@ installable() {
   [[ -n $name ]] && printf '%s\n' "$name"
 }
 
-# install_mariadb: the distribution's packages, unless that would remove others, such as an installed MySQL. Downloads under a
+# install_packages PACKAGE...: the distribution's, unless that would remove others, such as an installed MySQL. Downloads under a
 # time limit; dpkg itself is never interrupted.
-install_mariadb() {
-  local server client options=(--no-install-recommends --no-remove)
-  server=$(installable 'mariadb-server-core(-[0-9.]+)?') || return 1
-  client=${server/server/client}
-  say "installing $server and $client (binaries alone, no system service)"
-  if ! apt_as_root "$download_limit" "${options[@]}" --download-only install "$server" "$client"; then
+install_packages() {
+  local options=(--no-install-recommends --no-remove)
+  type -P apt-get >/dev/null && as_root || return 1
+  if ! apt_as_root "$download_limit" "${options[@]}" --download-only install "$@"; then
     say "the download failed; trying once more with fresh package lists"
     apt_as_root "$update_limit" update || say "apt-get update had errors; going on with what it fetched"
-    apt_as_root "$download_limit" "${options[@]}" --download-only install "$server" "$client" || return 1
+    apt_as_root "$download_limit" "${options[@]}" --download-only install "$@" || return 1
   fi
-  "${become[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
-    apt-get -y -q "${apt_net[@]}" "${options[@]}" install "$server" "$client" >&2
+  apt_as_root 0 "${options[@]}" install "$@"
+}
+
+# install_mariadb: the server's binaries, without a system service.
+install_mariadb() {
+  local server
+  server=$(installable 'mariadb-server-core(-[0-9.]+)?') || return 1
+  say "installing $server and ${server/server/client}"
+  install_packages "$server" "${server/server/client}"
 }
 
 # is_ubuntu: whether the distribution's own suites come from Ubuntu.
@@ -380,5 +385,5 @@ main() {
   return "$failed"
 }
 
-# tools/promtool.sh takes the functions from here.
+# tools/promtool.sh, browser.sh and install.sh take functions from here.
 if [[ ${BASH_SOURCE[0]} == "$0" ]]; then main "$@"; fi

@@ -16,8 +16,8 @@ import (
 // txn is an id of the attempt, or 0.
 func (a *attempt) txn() uint64 {
 	for _, v := range a.answers {
-		if v.txn != 0 {
-			return v.txn
+		if v.Txn != 0 {
+			return v.Txn
 		}
 	}
 	return 0
@@ -33,28 +33,28 @@ type caller struct {
 	asked  int
 }
 
+// doors are those of a caller: one of an instance, and for retries one of the other, of the same kind or HTTP.
+func (w *world) doors(kind string, caller int) []door {
+	here, there := w.instances[caller%instances], w.instances[(caller+1)%instances]
+	switch kind {
+	case "grpc":
+		return []door{grpcDoor{here}, []door{grpcDoor{there}, httpDoor{there}}[caller%2]}
+	case "sql":
+		return []door{sqlDoor{w}, []door{sqlDoor{w}, httpDoor{there}}[caller%2]}
+	}
+	return []door{httpDoor{here}, httpDoor{there}}
+}
+
 // load starts the callers. The channel is closed when all have ended, after ctx.
 func (w *world) load(ctx context.Context) <-chan struct{} {
 	var all sync.WaitGroup
 	w.loaded = w.now()
-	a, b := w.instances[0], w.instances[1]
-	doors := [][]door{
-		{httpDoor{a}, httpDoor{b}},
-		{httpDoor{b}, httpDoor{a}},
-		{httpDoor{a}, httpDoor{b}},
-		{httpDoor{b}, httpDoor{a}},
-		{httpDoor{a}, httpDoor{b}},
-		{httpDoor{b}, httpDoor{a}},
-		{grpcDoor{a}, grpcDoor{b}},
-		{grpcDoor{b}, httpDoor{a}},
-		{sqlDoor{w}, sqlDoor{w}},
-		{sqlDoor{w}, httpDoor{b}},
+	kinds := []string{"http", "http", "http", "http", "http", "http", "grpc", "grpc", "sql", "sql"}
+	if w.only == "linear" || w.only == "dense" {
+		kinds = nil
 	}
-	if w.only == "linear" {
-		doors = nil
-	}
-	for i, list := range doors {
-		c := &caller{world: w, number: i, random: w.random(100 + uint64(i)), doors: list}
+	for i, kind := range kinds {
+		c := &caller{world: w, number: i, random: w.random(100 + uint64(i)), doors: w.doors(kind, i)}
 		all.Go(func() {
 			for ctx.Err() == nil {
 				c.ask(ctx)
@@ -76,25 +76,9 @@ const erasable = "erasable"
 // draw makes an attempt.
 func (c *caller) draw() *attempt {
 	r := c.random
-	groups := [][]int{
-		{1},
-		{1, 2},
-		{2},
-		{3},
-		{4},
-		{5},
-		{5, 2, 3},
-		{6},
-		{7},
-		{8},
-		{8, 7},
-		{9},
-		{10},
-		{10, 5},
-		{11},
-		{12},
-		{edited},
-		{edited, 1},
+	group, beside := []int{1 + r.IntN(edited)}, map[int][]int{1: {2}, 5: {2, 3}, 8: {7}, 10: {5}, edited: {1}}
+	if r.IntN(2) == 0 {
+		group = append(group, beside[group[0]]...)
 	}
 	a := &attempt{}
 	key := "cold-" + strconv.Itoa(r.IntN(300))
@@ -104,16 +88,15 @@ func (c *caller) draw() *attempt {
 	if r.IntN(100) == 0 {
 		key = erasable
 	}
-	group := groups[r.IntN(len(groups))]
 	door := c.doors[0].name()[:3]
 	if door == "grp" && (slices.Contains(group, 8) || slices.Contains(group, 12)) {
-		group = groups[0] // Envoy is not told what a shadow or an answer without the database is
+		group = []int{1} // Envoy is not told what a shadow or an answer without the database is
 	}
 	for _, id := range group {
 		b := bucket{id, key}
 		switch {
 		case id == 2:
-			b.key = fmt.Sprintf("192.0.2.%d", r.IntN(3))
+			b.Key = fmt.Sprintf("192.0.2.%d", r.IntN(3))
 		case id == 11:
 			a.isFresh = r.IntN(2) == 0
 			a.secret = fmt.Sprintf("%016x", r.IntN(4)+1)
@@ -144,8 +127,9 @@ func (c *caller) ask(ctx context.Context) {
 	if a.state != acked || ctx.Err() != nil {
 		return
 	}
-	if a.name != "" && c.random.IntN(20) == 0 {
-		c.askAgain(ctx, a)
+	isTold := !strings.HasPrefix(a.door, "grpc") // over gRPC an answer names no txn of blocked attempts
+	if second := *a; isTold && a.name != "" && c.random.IntN(20) == 0 && c.try(ctx, &second, c.doors[1]) == acked {
+		a.again = second.answers
 	}
 	c.report(ctx, a)
 	if c.random.IntN(300) == 0 {
@@ -158,17 +142,12 @@ func (c *caller) ask(ctx context.Context) {
 // carryOut asks until there is an answer, at most so often.
 func (c *caller) carryOut(ctx context.Context, a *attempt, tries int) {
 	a.begin = c.now()
-	if a.name == "" {
-		tries = 1
-	}
-	for i := range tries {
-		c.try(ctx, a, c.doors[i%len(c.doors)])
-		if t := a.tries[i]; t.state == acked || t.state == degraded || ctx.Err() != nil {
-			break
+	for i := 0; i < tries && a.state < degraded && (i == 0 || a.name != "" && ctx.Err() == nil); i++ {
+		a.state = max(a.state, c.try(ctx, a, c.doors[i%len(c.doors)]))
+		if a.state < degraded {
+			pause(ctx, 100*time.Millisecond)
 		}
-		pause(ctx, 100*time.Millisecond)
 	}
-	a.state = settle(a.tries)
 	if a.end = c.now(); a.state == unknown {
 		a.end = forever
 	}
@@ -176,43 +155,25 @@ func (c *caller) carryOut(ctx context.Context, a *attempt, tries int) {
 }
 
 // try is one call. It is carried out to its end even if the round ends.
-func (c *caller) try(ctx context.Context, a *attempt, d door) {
+func (c *caller) try(ctx context.Context, a *attempt, d door) state {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	t := try{span: span{begin: c.now()}, door: d.name()}
 	var err error
 	t.state, err = d.check(ctx, a)
-	t.end, t.answered = c.now(), ctx.Err() == nil
-	if err != nil {
+	if t.end = c.now(); err != nil {
 		a.fault = err.Error()
 	}
 	if t.state == acked || t.state == degraded {
 		a.door = d.name()
 	}
 	a.tries = append(a.tries, t)
+	return t.state
 }
 
-// askAgain asks the same once more: the answer has to be the same.
-func (c *caller) askAgain(ctx context.Context, a *attempt) {
-	second := *a
-	if second.tries = nil; strings.HasPrefix(a.door, "grpc") {
-		return // its answers name no txn of blocked attempts
-	}
-	c.try(ctx, &second, c.doors[1])
-	if second.tries[0].state == acked {
-		a.again = second.answers
-	}
-}
-
-// report reports how the login ended: mostly where that decides, and sometimes elsewhere.
+// report reports how the login ended, sometimes.
 func (c *caller) report(ctx context.Context, a *attempt) {
-	wants := 10
-	for _, b := range a.buckets {
-		if b.zone == 5 || b.zone == 6 || b.zone == 10 {
-			wants = 80
-		}
-	}
-	if a.blocked || a.txn() == 0 || c.random.IntN(100) >= wants {
+	if a.blocked || a.txn() == 0 || c.random.IntN(2) == 0 {
 		return
 	}
 	pause(ctx, time.Duration(c.random.IntN(60))*time.Millisecond)
@@ -230,9 +191,7 @@ func (c *caller) change(ctx context.Context, ch *change, d door) {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		ended, _ := d.report(call, ch)
 		cancel()
-		if ended == acked || ch.state != unknown || ch.end == 0 {
-			ch.state = ended
-		}
+		ch.state = max(ch.state, ended)
 		if ch.end = c.now(); ch.state != unknown || ch.kind == "release" { // a second one releases other attempts
 			break
 		}

@@ -45,46 +45,28 @@ func (d httpDoor) name() string { return "http-" + strconv.Itoa(d.number) }
 func (d grpcDoor) name() string { return "grpc-" + strconv.Itoa(d.number) }
 func (d sqlDoor) name() string  { return "sql" }
 
-// A check and its answer in JSON.
-type (
-	checkJSON struct {
-		AttemptID  string       `json:"attempt_id,omitempty"`
-		Buckets    []bucketJSON `json:"buckets"`
-		SecretHash string       `json:"secret_hash,omitempty"`
-	}
-	bucketJSON struct {
-		ZoneID    int    `json:"zone_id"`
-		BucketKey string `json:"bucket_key"`
-	}
-	decisionJSON struct {
-		Blocked   bool      `json:"blocked"`
-		Degraded  bool      `json:"degraded"`
-		CheckedAt time.Time `json:"checked_at"`
-		Buckets   []struct {
-			bucketJSON
-
-			WouldBlock bool   `json:"would_block"`
-			TxnID      uint64 `json:"txn_id,string"`
-			Velocity   *int   `json:"velocity"`
-			Reason     string `json:"reason"`
-		} `json:"buckets"`
-	}
-)
-
-func question(a *attempt) checkJSON {
-	q := checkJSON{AttemptID: a.name, SecretHash: a.secret}
-	for _, b := range a.buckets {
-		q.Buckets = append(q.Buckets, bucketJSON{b.zone, b.key})
-	}
-	return q
-}
-
 func (d httpDoor) check(ctx context.Context, a *attempt) (state, error) {
-	status, body, err := d.post(ctx, "/v1/check", question(a))
+	question := map[string]any{"buckets": a.buckets}
+	if a.name != "" {
+		question["attempt_id"] = a.name
+	}
+	if a.secret != "" {
+		question["secret_hash"] = a.secret
+	}
+	status, body, err := d.post(ctx, "/v1/check", question)
 	if result, err := ofHTTP(status, body, err); result != acked {
 		return result, err
 	}
-	var got decisionJSON
+	var got struct {
+		Blocked   bool
+		Degraded  bool
+		CheckedAt time.Time `json:"checked_at"`
+		Buckets   []struct {
+			answer
+
+			Velocity *int
+		}
+	}
 	if err := json.Unmarshal(body, &got); err != nil {
 		return unknown, err
 	}
@@ -93,11 +75,10 @@ func (d httpDoor) check(ctx context.Context, a *attempt) (state, error) {
 	}
 	a.answers = nil
 	for _, b := range got.Buckets {
-		v := answer{bucket{b.ZoneID, b.BucketKey}, b.WouldBlock, b.Reason, b.TxnID, -1}
-		if b.Velocity != nil {
-			v.velocity = *b.Velocity
+		if b.velocity = -1; b.Velocity != nil {
+			b.velocity = *b.Velocity
 		}
-		a.answers = append(a.answers, v)
+		a.answers = append(a.answers, b.answer)
 	}
 	return acked, nil
 }
@@ -106,12 +87,12 @@ func (d httpDoor) report(ctx context.Context, c *change) (state, error) {
 	path, body := "", map[string]string{"outcome": c.kind}
 	switch {
 	case c.kind == "release":
-		path = "/v1/zones/" + strconv.Itoa(c.buckets[0].zone) + "/buckets/" + c.buckets[0].key + "/release"
+		path = "/v1/zones/" + strconv.Itoa(c.buckets[0].Zone) + "/buckets/" + c.buckets[0].Key + "/release"
 		body = map[string]string{"reason": "faults"}
 	case c.attempt.name != "" && c.begin%2 == 0:
 		path = "/v1/attempts/" + c.attempt.name + "/outcome"
 	default:
-		path = "/v1/txns/" + strconv.FormatUint(c.attempt.answers[0].txn, 10) + "/outcome"
+		path = "/v1/txns/" + strconv.FormatUint(c.attempt.answers[0].Txn, 10) + "/outcome"
 	}
 	status, said, err := d.post(ctx, path, body)
 	c.isLate = status == http.StatusConflict
@@ -151,7 +132,7 @@ func (d grpcDoor) check(ctx context.Context, a *attempt) (state, error) {
 	asked := &ratelimit.RateLimitRequest{Domain: "faults"}
 	for _, b := range a.buckets {
 		asked.Descriptors = append(asked.Descriptors, &common.RateLimitDescriptor{
-			Entries: []*common.RateLimitDescriptor_Entry{{Key: "zone_" + strconv.Itoa(b.zone), Value: b.key}},
+			Entries: []*common.RateLimitDescriptor_Entry{{Key: "zone_" + strconv.Itoa(b.Zone), Value: b.Key}},
 		})
 	}
 	asked.Descriptors[0].Entries = append(asked.Descriptors[0].Entries,
@@ -169,12 +150,12 @@ func (d grpcDoor) check(ctx context.Context, a *attempt) (state, error) {
 	for i, b := range a.buckets {
 		a.answers = append(a.answers, answer{
 			bucket: b, velocity: -1,
-			wouldBlock: got.GetStatuses()[i].GetCode() == ratelimit.RateLimitResponse_OVER_LIMIT,
+			WouldBlock: got.GetStatuses()[i].GetCode() == ratelimit.RateLimitResponse_OVER_LIMIT,
 		})
 	}
 	for _, h := range got.GetRequestHeadersToAdd() {
 		if id, err := strconv.ParseUint(h.GetValue(), 10, 64); err == nil {
-			a.answers[0].txn = id
+			a.answers[0].Txn = id
 		}
 	}
 	return acked, nil
@@ -185,9 +166,9 @@ func (d grpcDoor) report(ctx context.Context, c *change) (state, error) {
 }
 
 func (d sqlDoor) check(ctx context.Context, a *attempt) (state, error) {
-	query, args := "CALL check_velocity(?, ?)", []any{a.buckets[0].zone, a.buckets[0].key}
+	query, args := "CALL check_velocity(?, ?)", []any{a.buckets[0].Zone, a.buckets[0].Key}
 	if a.name != "" {
-		list, err := json.Marshal(question(a).Buckets)
+		list, err := json.Marshal(a.buckets)
 		if err != nil {
 			return refused, err
 		}
@@ -205,11 +186,11 @@ func (d sqlDoor) check(ctx context.Context, a *attempt) (state, error) {
 		var reason sql.NullString
 		var velocity sql.NullInt64
 		v := answer{velocity: -1}
-		if err := rows.Scan(&isBlocked, &v.txn, &v.zone, &v.key, &skip, &skip, &skip, &skip, &a.at, &v.wouldBlock, &velocity,
+		if err := rows.Scan(&isBlocked, &v.Txn, &v.Zone, &v.Key, &skip, &skip, &skip, &skip, &a.at, &v.WouldBlock, &velocity,
 			&reason, &skip, &skip); err != nil {
 			return unknown, err
 		}
-		if v.reason = reason.String; velocity.Valid {
+		if v.Reason = reason.String; velocity.Valid {
 			v.velocity = int(velocity.Int64)
 		}
 		a.blocked = a.blocked || isBlocked
@@ -225,7 +206,7 @@ func (d sqlDoor) check(ctx context.Context, a *attempt) (state, error) {
 }
 
 func (d sqlDoor) report(ctx context.Context, c *change) (state, error) {
-	query, args := "CALL release_bucket(?, ?, 'faults', 'faults')", []any{c.buckets[0].zone, c.buckets[0].key}
+	query, args := "CALL release_bucket(?, ?, 'faults', 'faults')", []any{c.buckets[0].Zone, c.buckets[0].Key}
 	if c.attempt != nil {
 		query, args = "CALL report_outcome(?, ?)", []any{c.attempt.txn(), c.kind}
 	}

@@ -11,14 +11,15 @@ import (
 	"syscall"
 	"time"
 
+	"velocityd/tools/enginetest/program"
 	"velocityd/tools/enginetest/relay"
 )
 
 // fault is a kind of harm.
 type fault struct {
 	name string
-	// missing says why it cannot be done on this machine; nil or "": it can.
-	missing func(ctx context.Context, l *lab) string
+	// missing says why it cannot be done on this machine; it may be nil.
+	missing func(ctx context.Context, l *lab) error
 	// do does harm, and returns when it has ended. An error is one of this tool or machine.
 	do func(ctx context.Context, w *world, r *rand.Rand) error
 	// isAlone keeps it from rounds with another one that is alone: both replace programs or clocks.
@@ -29,21 +30,20 @@ type fault struct {
 const (
 	diskFull   = "disk-full"
 	clockSteps = "clock-steps"
+	upgrades   = "upgrade"
 )
 
 func table() []fault {
+	const locks = "SELECT * FROM zone_bucket_lock WHERE "
+	stall := func(r *relay.Relay) { r.Stall.Store(true) }
 	return []fault{
 		{name: "kill-engine", do: killEngine},
 		{name: "stop-engine", do: stopEngine},
 		{name: "kill-instance", do: killInstance},
 		{name: "stop-instance", do: stopInstance},
 		{name: "cut", do: onRelays(func(r *relay.Relay) { r.Cut() }, func(*relay.Relay) {})},
-		{
-			name: "stall",
-			do:   onRelays(func(r *relay.Relay) { r.Stall.Store(true) }, func(r *relay.Relay) { r.Stall.Store(false) }),
-		},
-		{name: "stall-and-cut", do: onRelays(func(r *relay.Relay) { r.Stall.Store(true) },
-			func(r *relay.Relay) { r.Cut(); r.Stall.Store(false) })},
+		{name: "stall", do: onRelays(stall, func(r *relay.Relay) { r.Stall.Store(false) })},
+		{name: "stall-and-cut", do: onRelays(stall, func(r *relay.Relay) { r.Cut(); r.Stall.Store(false) })},
 		{name: "half-delivered", do: onRelays(func(r *relay.Relay) { r.Withhold.Store(true) },
 			func(r *relay.Relay) { r.Withhold.Store(false); r.Cut() })},
 		{name: "no-connections", do: onRelays(func(r *relay.Relay) { r.Refuse.Store(true); r.Cut() },
@@ -52,15 +52,9 @@ func table() []fault {
 			[]string{"SET GLOBAL read_only = OFF"}, false)},
 		{name: "too-many-connections", do: statements([]string{"SET GLOBAL max_connections = 12"},
 			[]string{"SET GLOBAL max_connections = 200"}, true)},
-		{
-			name: "lock-waits",
-			do:   lockWaits("SELECT * FROM zone_bucket_lock WHERE bucket_key IN ('hot-0', '192.0.2.1') FOR UPDATE"),
-		},
-		{
-			name: "gap-locks",
-			do:   lockWaits("SELECT * FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key > 'cold-2' FOR UPDATE"),
-		},
-		{name: diskFull, do: fillDisk, missing: needsRoot, isAlone: true},
+		{name: "lock-waits", do: lockWaits(locks + "bucket_key IN ('hot-0', '192.0.2.1') FOR UPDATE")},
+		{name: "gap-locks", do: lockWaits(locks + "zone_id = 1 AND bucket_key > 'cold-2' FOR UPDATE")},
+		{name: diskFull, do: fillDisk, missing: needsDisk, isAlone: true},
 		{name: clockSteps, do: stepClock, missing: needsFaketime, isAlone: true},
 		{name: "ddl", do: statements([]string{
 			"SET SESSION lock_wait_timeout = 2", "ALTER TABLE zone_txn ADD KEY faults (created_at)", "ANALYZE TABLE zone_txn",
@@ -71,7 +65,7 @@ func table() []fault {
 		{name: "erasure", do: erasure},
 		{name: "zone-edits", do: zoneEdits},
 		{name: "rolling-restart", do: rollingRestart, isAlone: true},
-		{name: "upgrade", do: upgrade, missing: needsNext, isAlone: true},
+		{name: upgrades, do: upgrade, missing: needsFormer, isAlone: true},
 	}
 }
 
@@ -130,7 +124,7 @@ func killInstance(ctx context.Context, w *world, r *rand.Rand) (err error) {
 			i.process.Kill()
 			pause(ctx, between(r, 0, 800))
 			err = errors.Join(err, i.start())
-			_ = i.awaitReady(ctx, 10*time.Second) // the engine may be away
+			_ = program.AwaitReady(ctx, i.address, 10*time.Second) // the engine may be away
 		})
 	}
 	return err

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -68,7 +67,7 @@ func statements(begin, end []string, cuts bool) func(context.Context, *world, *r
 	}
 }
 
-// lockWaits is a session that locks rows and leaves them locked for a while.
+// lockWaits is a session that locks some buckets and leaves them locked for a while.
 func lockWaits(statement string) func(context.Context, *world, *rand.Rand) error {
 	return func(ctx context.Context, w *world, r *rand.Rand) error {
 		for range 1 + r.IntN(4) {
@@ -83,11 +82,16 @@ func lockWaits(statement string) func(context.Context, *world, *rand.Rand) error
 	}
 }
 
-func needsRoot(context.Context, *lab) string {
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		return "it mounts a small disk, which takes root on Linux"
+func mountDisk(folder string) error {
+	return syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=600m,mode=0700")
+}
+
+func needsDisk(_ context.Context, l *lab) error {
+	folder := filepath.Join(l.temp, "disk")
+	if err := errors.Join(os.Mkdir(folder, 0o700), mountDisk(folder)); err != nil {
+		return fmt.Errorf("mount a small disk, which takes root: %w", err)
 	}
-	return ""
+	return syscall.Unmount(folder, 0)
 }
 
 // fillDisk fills the small disk of the engine. An engine that has ended by it, or still waits, is started again as an
@@ -127,11 +131,11 @@ func faketime() string {
 	return strings.Join(list, "")
 }
 
-func needsFaketime(context.Context, *lab) string {
+func needsFaketime(context.Context, *lab) error {
 	if faketime() == "" {
-		return "there is no libfaketime: apt-get install faketime"
+		return errors.New("there is no libfaketime: tools/install.sh faketime")
 	}
-	return ""
+	return nil
 }
 
 func (w *world) clockFile() string { return filepath.Join(w.dir, "clock") }
@@ -173,7 +177,7 @@ func stepClock(ctx context.Context, w *world, r *rand.Rand) error {
 func retention(ctx context.Context, w *world, r *rand.Rand) error {
 	w.dba(ctx, "UPDATE retention_task SET began_at = NULL, ended_at = NULL")
 	for range 1 + r.IntN(2) {
-		_, _ = program.Run(ctx, w.binary, w.ownerDSN(), "retain") // another fault may end it
+		_, _ = program.Run(ctx, w.begins, w.ownerDSN(), "retain") // another fault may end it
 		w.dba(ctx, "CALL retain()")
 		pause(ctx, between(r, 100, 1000))
 	}
@@ -187,7 +191,7 @@ func erasure(ctx context.Context, w *world, r *rand.Rand) error {
 		for id := range zonesByID() {
 			c.buckets = append(c.buckets, bucket{id, erasable})
 		}
-		_, err := program.Run(ctx, w.binary, w.ownerDSN(), "subject", "erase", erasable, "--reason", "faults", "--yes")
+		_, err := program.Run(ctx, w.begins, w.ownerDSN(), "subject", "erase", erasable, "--reason", "faults", "--yes")
 		if c.state = acked; err != nil {
 			c.state = unknown // it may be in parts
 		}
@@ -208,7 +212,7 @@ func zoneEdits(ctx context.Context, w *world, r *rand.Rand) error {
 }
 
 // rollingRestart stops one instance after the other as an operator does, and starts it again.
-func rollingRestart(ctx context.Context, w *world, _ *rand.Rand) error { return w.roll(ctx, w.binary) }
+func rollingRestart(ctx context.Context, w *world, _ *rand.Rand) error { return w.roll(ctx, w.begins) }
 
 func (w *world) roll(ctx context.Context, binary string) (err error) {
 	for _, i := range w.instances {
@@ -220,56 +224,21 @@ func (w *world) roll(ctx context.Context, binary string) (err error) {
 			}
 			i.binary = binary
 			err = errors.Join(err, i.start())
-			_ = i.awaitReady(ctx, 20*time.Second) // the engine may be away
+			_ = program.AwaitReady(ctx, i.address, 20*time.Second) // the engine may be away
 		})
 	}
 	return err
 }
 
-// needsNext builds the next program: this checkout with one more step, which changes a table, and one changed
-// procedure. Steps are numbered and immutable from the first release on, so until there is a second one this is the
-// real step of an upgrade.
-func needsNext(ctx context.Context, l *lab) string {
-	if l.next != "" {
-		return ""
-	}
-	procedure := "migrations/procedures/check_velocity_by_rule.sql"
-	steps, _ := filepath.Glob("migrations/0*.up.sql")
-	step := fmt.Sprintf("migrations/%06d_faults.up.sql", len(steps)+1)
-	text, err := os.ReadFile(procedure)
-	if err != nil {
-		return err.Error()
-	}
-	files := map[string]string{
-		step:      "ALTER TABLE zone_txn ADD COLUMN faults INT NULL DEFAULT NULL COMMENT 'of the next version'\n",
-		procedure: strings.Replace(string(text), "\nBEGIN\n", "\nBEGIN\n  -- The next version's.\n", 1),
-	}
-	var replaced []string
-	for _, name := range sortedKeys(files) {
-		place := filepath.Join(l.temp, filepath.Base(name))
-		if err := os.WriteFile(place, []byte(files[name]), 0o600); err != nil {
-			return err.Error()
-		}
-		absolute, _ := filepath.Abs(name) // there is a working folder
-		replaced = append(replaced, fmt.Sprintf("%q: %q", absolute, place))
-	}
-	overlay := filepath.Join(l.temp, "overlay.json")
-	err = os.WriteFile(overlay, []byte(`{"Replace": {`+strings.Join(replaced, ", ")+`}}`), 0o600)
-	if err == nil {
-		err = program.Build(ctx, filepath.Join(l.temp, "velocityd-next"), "-overlay", overlay)
-	}
-	if err != nil {
-		return err.Error()
-	}
-	l.next = filepath.Join(l.temp, "velocityd-next")
-	return ""
+func needsFormer(ctx context.Context, l *lab) (err error) {
+	l.former, err = program.BuildFormer(ctx, l.temp)
+	return err
 }
 
-// upgrade migrates to the next program's schema while the former one serves, and then replaces one instance after the
-// other.
+// upgrade migrates to this checkout's schema while the former program serves, and then replaces its instances.
 func upgrade(ctx context.Context, w *world, r *rand.Rand) error {
 	for began := time.Now(); ; pause(ctx, 200*time.Millisecond) { // other faults may end it
-		_, err := program.Run(ctx, w.next, w.ownerDSN(), "migrate", "up")
+		_, err := program.Run(ctx, w.binary, w.ownerDSN(), "migrate", "up")
 		if err == nil || ctx.Err() != nil {
 			break
 		}
@@ -278,5 +247,5 @@ func upgrade(ctx context.Context, w *world, r *rand.Rand) error {
 		}
 	}
 	pause(ctx, between(r, 500, 2000))
-	return w.roll(ctx, w.next)
+	return w.roll(ctx, w.binary)
 }

@@ -15,6 +15,8 @@ import (
 
 // A history is what a few clients did at the same time in one or two buckets that no other client knows.
 type history struct {
+	span // until all clients have ended
+
 	mu       sync.Mutex
 	edge     time.Time // when the oldest place of the window was taken
 	buckets  []bucket
@@ -22,11 +24,13 @@ type history struct {
 	changes  []*change
 }
 
-// The sizes of histories: how many are told at the same time, and the clients and calls of each.
+// The sizes of histories: how many are told at the same time, and the clients and calls of each. The last teller's are
+// of the dense zone.
 const (
-	tellers = 28
-	clients = 4
-	calls   = 7
+	tellers    = 28
+	clients    = 4
+	calls      = 7
+	denseCalls = 400
 )
 
 // stories are the zones of a history's buckets.
@@ -36,65 +40,69 @@ func stories() [][]int { return [][]int{{21}, {22}, {23}, {24}, {25}, {26}, {21,
 func (w *world) tell(ctx context.Context) {
 	var all sync.WaitGroup
 	for n := range tellers {
+		if w.only == "dense" && n < tellers-1 {
+			continue
+		}
 		r := w.random(1000 + uint64(n))
 		all.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				add(w.records, &w.histories, w.tellOne(ctx, r.Uint64(), fmt.Sprintf("h-%d-%d", n, i)))
+				seed, zones := r.Uint64(), []int{dense}
+				if n < tellers-1 {
+					zones = stories()[seed%uint64(len(stories()))]
+				}
+				add(w.records, &w.histories, w.tellOne(ctx, seed, fmt.Sprintf("h-%d-%d", n, i), zones))
 			}
 		})
 	}
 	all.Wait()
 }
 
-func (w *world) tellOne(ctx context.Context, seed uint64, key string) *history {
-	list := stories()
-	h := &history{}
-	for _, id := range list[seed%uint64(len(list))] {
+func (w *world) tellOne(ctx context.Context, seed uint64, key string, zones []int) *history {
+	h := &history{span: span{begin: w.now()}}
+	for _, id := range zones {
 		h.buckets = append(h.buckets, bucket{id, key})
 	}
 	var all sync.WaitGroup
 	for n := range clients {
 		c := &caller{world: w, random: rand.New(rand.NewPCG(seed, uint64(n)))}
-		c.doors = []door{httpDoor{w.instances[n%2]}, httpDoor{w.instances[1-n%2]}}
-		if n == clients-1 {
-			c.doors = []door{sqlDoor{w}, httpDoor{w.instances[n%2]}}
-		}
+		c.doors = w.doors([]string{"http", "http", "http", "sql"}[n], n)
 		all.Go(func() {
+			for i := 0; zones[0] == dense && i < denseCalls && ctx.Err() == nil; i++ {
+				a := &attempt{buckets: h.buckets}
+				if i%2 > 0 { // the service decides, and not the engine's procedure
+					a.name = fmt.Sprintf("%s-%d-%d", key, n, i)
+				}
+				c.carryOut(ctx, a, 1)
+				h.note(a, nil)
+			}
 			var passed []*attempt
-			for i := 0; i < calls && ctx.Err() == nil; i++ {
+			for i := 0; zones[0] != dense && i < calls && ctx.Err() == nil; i++ {
 				a, ch := c.act(ctx, h.buckets, &passed, fmt.Sprintf("%s-%d-%d", key, n, i))
-				h.note(a, ch)
+				room := h.note(a, ch)
 				switch c.random.IntN(6) {
 				case 0:
 					pause(ctx, between(c.random, 0, 900))
 				case 1: // where a place becomes free
-					pause(ctx, time.Until(h.end())-time.Duration(c.random.IntN(3000))*time.Microsecond)
+					pause(ctx, time.Until(room)-time.Duration(c.random.IntN(3000))*time.Microsecond)
 				}
 			}
 		})
 	}
 	all.Wait()
+	h.end = w.now()
 	return h
 }
 
-// note adds a call to a history.
-func (h *history) note(a *attempt, ch *change) {
+// note adds a call to a history, and returns when the oldest place becomes free.
+func (h *history) note(a *attempt, ch *change) (room time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ch != nil {
 		h.changes = append(h.changes, ch)
-		return
-	}
-	if h.attempts = append(h.attempts, a); a.state == acked && !a.blocked && a.at.After(h.edge.Add(time.Second)) {
+	} else if h.attempts = append(h.attempts, a); a.state == acked && !a.blocked && a.at.After(h.edge.Add(time.Second)) {
 		h.edge = a.at
 	}
-}
-
-// end is when the oldest place becomes free.
-func (h *history) end() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.edge.Add(zonesByID()[h.buckets[0].zone].window)
+	return h.edge.Add(zonesByID()[h.buckets[0].Zone].window)
 }
 
 // act is one step of a client: mostly an attempt, now and then the outcome of an earlier one, or a release.
@@ -130,18 +138,13 @@ func (c *caller) act(ctx context.Context, buckets []bucket, passed *[]*attempt, 
 
 // judgeHistories checks each history of a round for linearizability. Where an undecided call took effect, the rows say
 // so.
-func (w *world) judgeHistories(rows map[uint64]row, v *verdict) {
-	c := newCase(w.records, rows)
-	strays := map[bucket][]row{} // of attempts without a name, and without an answer
-	for _, r := range rows {
-		strays[r.bucket] = append(strays[r.bucket], r)
-	}
-	for _, h := range w.histories {
-		operations, isTold := c.operations(h, strays, v)
-		if !isTold {
+func (c *caseOf) judgeHistories(list []*history, v *verdict) {
+	for _, h := range list {
+		if c.isUntold(h.span) {
 			v.untold[isLinear]++
 			continue
 		}
+		operations := c.operations(h, v)
 		switch porcupine.CheckOperationsTimeout(model(h.buckets, c.zones), operations, 10*time.Second) {
 		case porcupine.Ok:
 			v.judged[isLinear]++
@@ -158,58 +161,50 @@ func (w *world) judgeHistories(rows map[uint64]row, v *verdict) {
 	}
 }
 
-// operations are those of a history that took effect, with times in microseconds. isTold is false if the engine's clock
-// was set meanwhile.
-func (c *caseOf) operations(h *history, strays map[bucket][]row, v *verdict) (list []porcupine.Operation, isTold bool) {
-	whole, odd := span{forever, 0}, []string(nil)
+// operations are those of a history that took effect, with times in microseconds.
+func (c *caseOf) operations(h *history, v *verdict) (list []porcupine.Operation) {
 	happens := func(s span, input, output any) {
 		list = append(list, porcupine.Operation{Input: input, Output: output, Call: c.micro(s.begin), Return: c.micro(s.end)})
 	}
 	given := map[uint64]bool{}
-	stray := span{forever, forever}
+	stray := span{forever, forever} // of attempts without a name, and without an answer
 	for _, a := range h.attempts {
-		whole = span{min(whole.begin, a.begin), max(whole.end, min(a.end, a.begin+patience))}
 		in := checkIn{places: h.places(a.buckets), of: a}
 		switch {
 		case a.state == acked:
 			out := checkOut{at: a.at.UnixMicro(), answers: a.answers}
 			if out.at < c.micro(a.begin)-1000 || out.at > c.micro(a.end)+1000 {
-				odd = append(odd, fmt.Sprintf("%v was decided at %s, its call was at %s", a.buckets, a.at, c.wall(a.begin)))
+				v.breaks(isLinear, "%v was decided at %s, its call was at %s", a.buckets, a.at, c.wall(a.begin))
 			}
 			for _, b := range a.answers {
-				given[b.txn] = true
+				given[b.Txn] = true
 			}
 			happens(a.span, in, out)
 		case a.state == unknown && a.name == "":
 			stray.begin = min(stray.begin, a.begin)
 		case a.state == unknown && len(c.named[a.name]) > 0:
-			out := checkOut{at: c.named[a.name][0].at.UnixMicro(), answers: answersOf(c.named[a.name], a.buckets)}
+			out := checkOut{at: c.named[a.name][0].At.UnixMicro(), answers: answersOf(c.named[a.name], a.buckets)}
 			happens(span{a.begin, forever}, in, out)
 		}
 	}
 	for i, b := range h.buckets {
-		for _, r := range strays[b] {
-			if r.name == "" && !given[r.id] && stray.begin < forever {
-				happens(stray, checkIn{places: []int{i}}, checkOut{at: r.at.UnixMicro(), answers: answersOf([]row{r}, []bucket{b})})
+		for _, r := range c.named[""] {
+			if r.bucket == b && !given[r.ID] && stray.begin < forever {
+				happens(stray, checkIn{places: []int{i}}, checkOut{at: r.At.UnixMicro(), answers: answersOf([]row{r}, []bucket{b})})
 			}
 		}
 	}
 	for _, ch := range h.changes {
-		whole.end = max(whole.end, min(ch.end, ch.begin+patience))
 		happened := ch.state == acked || ch.state == refused && ch.isLate
 		if ch.attempt != nil && ch.state == unknown {
-			happened = c.rows[ch.attempt.txn()].outcome == ch.kind
+			happened = c.rows[ch.attempt.txn()].Outcome == ch.kind
 		}
 		if happened || ch.attempt == nil && ch.state == unknown {
 			happens(ch.span, changeIn{ch.kind, h.places(ch.buckets), ch.attempt, c.micro(ch.begin), c.micro(ch.end)},
 				changeOut{isLate: ch.state == refused, isOpen: ch.state == unknown})
 		}
 	}
-	isTold = !c.isUntold(whole)
-	for i := 0; isTold && i < len(odd); i++ {
-		v.breaks(isLinear, "%s", odd[i])
-	}
-	return list, isTold
+	return list
 }
 
 // micro is a time of the round by the wall clock, in microseconds.
@@ -233,7 +228,7 @@ func answersOf(rows []row, buckets []bucket) (list []answer) {
 	for _, b := range buckets {
 		for _, r := range rows {
 			if r.bucket == b {
-				list = append(list, answer{b, r.wouldBlock, r.reason, r.id, -1})
+				list = append(list, answer{b, r.WouldBlock, r.Reason, r.ID, -1})
 			}
 		}
 	}

@@ -3,12 +3,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -31,14 +29,17 @@ type instance struct {
 	outages []span // while it was killed, stopped or starting
 }
 
-// newInstance finds addresses for an instance, which it keeps.
+// newInstance starts an instance on addresses that it keeps.
 func newInstance(w *world, number int) (i *instance, err error) {
-	i = &instance{world: w, number: number, binary: w.binary}
+	i = &instance{world: w, number: number, binary: w.begins}
 	if i.address, err = relay.FreeAddress(); err == nil {
 		i.grpcAt, err = relay.FreeAddress()
 	}
 	if err == nil {
 		i.grpc, err = grpc.NewClient(i.grpcAt, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	}
+	if err == nil {
+		err = i.start()
 	}
 	return i, err
 }
@@ -51,10 +52,6 @@ func (i *instance) start() (err error) {
 
 func (i *instance) log() string {
 	return filepath.Join(i.dir, fmt.Sprintf("instance-%d.log", i.number))
-}
-
-func (i *instance) awaitReady(ctx context.Context, limit time.Duration) error {
-	return program.AwaitReady(ctx, i.address, limit)
 }
 
 // away notes that the process cannot answer while a function runs.

@@ -8,11 +8,12 @@
 //	go run ./tools/faults -minutes 20                20 minutes on MySQL and MariaDB in turns
 //	go run ./tools/faults -seed 71 -rounds 1 -engine mysql     the round of a seed once more
 //	go run ./tools/faults -only linear               histories for the check of linearizability alone, with the faults
+//	go run ./tools/faults -only dense -fault none    long histories, which show a window that is some microseconds short
 //	go run ./tools/faults -fault kill-engine,cut     rounds with these faults alone; none: rounds without any
 //
 // A round with seed S is that of every run that comes to S: the first round has the seed that is printed first, and
 // each further one the next. The exit code is 1 if a promise was broken; a folder then has the logs, the callers'
-// records and the engine's data.
+// records and the engine's data. What cannot be done on this machine is NOT RUN, and with CI=true that is an error.
 package main
 
 import (
@@ -20,7 +21,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -32,6 +32,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/localdb"
 	"velocityd/tools/enginetest/program"
 )
 
@@ -42,7 +43,7 @@ type options struct {
 	minutes float64
 	engines []string
 	faults  []string
-	only    string // "linear", "records" or "" for both
+	only    string // "linear", "dense", "records" or "" for all
 	keep    string
 	quiet   time.Duration // without faults, before and after them
 }
@@ -50,21 +51,17 @@ type options struct {
 func main() {
 	var o options
 	var engines, faults string
-	short := flag.Bool("short", false, "two minutes")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().Unix())%1_000_000, "the `number` from which all is drawn")
 	flag.IntVar(&o.rounds, "rounds", 0, "end after so many rounds; 0: by the time alone")
 	flag.Float64Var(&o.minutes, "minutes", 20, "begin no round later; 0: by the rounds alone")
 	flag.StringVar(&engines, "engine", "mysql,mariadb-11.8", "the engines, in turns")
 	flag.StringVar(&faults, "fault", "", "draw from these faults alone; none: no faults")
-	flag.StringVar(&o.only, "only", "", "linear: histories of few buckets alone; records: without them")
+	flag.StringVar(&o.only, "only", "", "linear: histories alone; dense: those of hundreds of calls alone; records: none")
 	flag.StringVar(&o.keep, "keep", "",
 		"the `folder` for the evidence of broken promises; default: a new one in the temporary folder")
 	flag.DurationVar(&o.quiet, "quiet", 3*time.Second, "time without faults at the begin and the end of a round")
 	flag.Parse()
 	o.engines, o.faults = strings.Split(engines, ","), strings.FieldsFunc(faults, func(r rune) bool { return r == ',' })
-	if *short {
-		o.minutes = 2
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, o); err != nil {
@@ -73,36 +70,28 @@ func main() {
 	}
 }
 
-// errBroken says that a promise was broken.
-var errBroken = errors.New("a promise was broken")
-
 // run carries out the rounds, and prints the verdict.
 func run(ctx context.Context, o options) error {
 	fmt.Printf("seed %d\n", o.seed)
-	if err := mysql.SetLogger(&mysql.NopLogger{}); err != nil { // the faults break its connections all the time
-		return err
-	}
-	temp, err := os.MkdirTemp("", "vf-") // short, because a socket's path is
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // the faults break its connections all the time
+	temp, err := os.MkdirTemp("", "vf-")    // short, because a socket's path is
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
-	l := &lab{options: o, temp: temp, binary: filepath.Join(temp, "velocityd"), template: map[string]string{}}
+	l := &lab{options: o, temp: temp, binary: filepath.Join(temp, "velocityd")}
 	if err := program.Build(ctx, l.binary); err != nil {
 		return err
 	}
-	kinds, isWhole, err := l.kinds(ctx)
-	if err != nil {
-		return err
-	}
+	kinds, engines, err := l.kinds(ctx), l.found(ctx), error(nil)
 	began, sum := time.Now(), newVerdict()
-	for i := 0; o.rounds == 0 || i < o.rounds; i++ {
+	for i := 0; len(engines) > 0 && (o.rounds == 0 || i < o.rounds); i++ {
 		if ctx.Err() != nil || o.minutes > 0 && i > 0 && time.Since(began).Minutes() > o.minutes {
 			break
 		}
 		seed := o.seed + uint64(i)
 		var v *verdict
-		if v, err = l.round(ctx, o.engines[i%len(o.engines)], seed, draw(kinds, seed)); err != nil {
+		if v, err = l.round(ctx, engines[i%len(engines)], seed, draw(kinds, seed)); err != nil {
 			err = fmt.Errorf("round with seed %d: %w", seed, err)
 			break
 		}
@@ -113,9 +102,9 @@ func run(ctx context.Context, o options) error {
 	case err != nil:
 		return err
 	case sum.isBroken():
-		return errBroken
-	case !isWhole && os.Getenv("CI") == "true":
-		return errors.New("a fault was NOT RUN")
+		return errors.New("a promise was broken")
+	case l.lacks && os.Getenv("CI") == "true":
+		return errors.New("a part was NOT RUN")
 	}
 	return nil
 }
@@ -124,34 +113,41 @@ func run(ctx context.Context, o options) error {
 type lab struct {
 	options
 
-	temp     string
-	binary   string
-	next     string            // a program with one more step of the schema, or ""
-	template map[string]string // a folder with a migrated database by engine
+	temp      string
+	binary    string
+	former    string   // a program with the schema of a release before, or ""
+	templates []string // the folders with a migrated database
+	lacks     bool     // a part was NOT RUN
 }
 
-// kinds are the faults to draw from. isWhole is false if one cannot run here, which is printed.
-func (l *lab) kinds(ctx context.Context) (list []fault, isWhole bool, err error) {
-	isWhole = true
+// lacksFor says whether something is missing, and prints that.
+func (l *lab) lacksFor(part string, why error) bool {
+	if why != nil {
+		fmt.Printf("%s NOT RUN: %v\n", part, why)
+		l.lacks = true
+	}
+	return why != nil
+}
+
+// found are the engines that are on this machine.
+func (l *lab) found(ctx context.Context) []string {
+	return slices.DeleteFunc(l.engines, func(name string) bool {
+		_, err := localdb.Find(ctx, localdb.Engine(name))
+		return l.lacksFor("engine "+name, err)
+	})
+}
+
+// kinds are the faults to draw from.
+func (l *lab) kinds(ctx context.Context) []fault {
 	for _, name := range l.faults {
 		if name != "none" && !slices.ContainsFunc(table(), func(f fault) bool { return f.name == name }) {
-			return nil, false, fmt.Errorf("there is no fault %q", name)
+			l.lacksFor("fault "+name, errors.New("there is no such fault"))
 		}
 	}
-	for _, f := range table() {
-		if len(l.faults) > 0 && !slices.Contains(l.faults, f.name) {
-			continue
-		}
-		if f.missing != nil {
-			if why := f.missing(ctx, l); why != "" {
-				fmt.Printf("fault %s NOT RUN: %s\n", f.name, why)
-				isWhole = false
-				continue
-			}
-		}
-		list = append(list, f)
-	}
-	return list, isWhole, nil
+	return slices.DeleteFunc(table(), func(f fault) bool {
+		isChosen := len(l.faults) == 0 || slices.Contains(l.faults, f.name)
+		return !isChosen || f.missing != nil && l.lacksFor("fault "+f.name, f.missing(ctx, l))
+	})
 }
 
 // faultsARound is how many kinds of fault meet in a round.
@@ -223,6 +219,3 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-time.After(d):
 	}
 }
-
-// sortedKeys returns the keys of a map in order.
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

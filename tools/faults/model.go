@@ -56,7 +56,7 @@ func model(buckets []bucket, zones map[int]zone) porcupine.Model {
 		Init: func() []any {
 			var state []bucketState
 			for _, b := range buckets {
-				state = append(state, bucketState{zone: zones[b.zone]})
+				state = append(state, bucketState{zone: zones[b.Zone]})
 			}
 			return []any{state}
 		},
@@ -102,7 +102,7 @@ func check(before []bucketState, in checkIn, out checkOut) []any {
 		if isBlocked && reasons[i] == "" {
 			reasons[i] = "elsewhere"
 		}
-		if told.reason != reasons[i] || told.velocity >= 0 && told.velocity != velocity {
+		if told.Reason != reasons[i] || told.velocity >= 0 && told.velocity != velocity {
 			return nil
 		}
 		if b.last = out.at; reasons[i] == "lockout" {

@@ -17,28 +17,28 @@ const forever = time.Duration(math.MaxInt64)
 
 func (s span) meets(o span) bool { return s.begin <= o.end && o.begin <= s.end }
 
-// state says how a call ended.
+// state says how a call ended. Of several tries the highest counts.
 type state int
 
 const (
-	unknown  state = iota // without an answer, or with one that leaves it open: it may have been counted
-	acked                 // answered
-	refused               // with an error that says that nothing was counted
+	refused  state = iota // with an error that says that nothing was counted
+	unknown               // without an answer, or with one that leaves it open: it may have been counted
 	degraded              // answered without the database
+	acked                 // answered
 )
 
 type bucket struct {
-	zone int
-	key  string
+	Zone int    `db:"zone_id"    json:"zone_id"`
+	Key  string `db:"bucket_key" json:"bucket_key"`
 }
 
 // answer is that for a bucket.
 type answer struct {
 	bucket
 
-	wouldBlock bool
-	reason     string
-	txn        uint64 // 0: the door tells none
+	WouldBlock bool   `json:"would_block"`
+	Reason     string `json:"reason"`
+	Txn        uint64 `json:"txn_id,string"` // 0: the door tells none
 	velocity   int    // -1: not told
 }
 
@@ -64,9 +64,8 @@ type attempt struct {
 type try struct {
 	span
 
-	door     string
-	answered bool
-	state    state
+	door  string
+	state state
 }
 
 // change is an outcome, a release, or an erasure, as its caller saw it.
@@ -104,18 +103,4 @@ func add[T any](r *records, list *[]T, one T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	*list = append(*list, one)
-}
-
-// settle returns the state of an attempt after its tries: an answer counts, and what is open stays open.
-func settle(tries []try) state {
-	result := refused
-	for _, t := range tries {
-		switch {
-		case t.state == acked || t.state == degraded:
-			return t.state
-		case t.state == unknown:
-			result = unknown
-		}
-	}
-	return result
 }

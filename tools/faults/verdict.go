@@ -23,8 +23,7 @@ const (
 	isRefused  = "refused"  // no attempt is there whose caller was told that it was not counted
 	isOnce     = "once"     // no txn id twice, no attempt twice, and the same answer to the same attempt id
 	isRate     = "rate"     // no window of the callers' own clocks has more passes than the rate
-	isRoom     = "room"     // no attempt is refused where the bucket had room, was not locked and had none under way
-	isLockout  = "lockout"  // no attempt passes during a lockout, or beyond concurrent
+	isRoom     = "room"     // no attempt is refused where the bucket had room and none under way
 	isOutcome  = "outcome"  // each acknowledged outcome is there, and no refused one
 	isInTime   = "in time"  // each call is answered within its deadline
 	isReady    = "ready"    // both instances decide again within 30 s after the last fault
@@ -34,7 +33,7 @@ const (
 
 func promises() []string {
 	return []string{
-		isRecorded, isRefused, isOnce, isRate, isRoom, isLockout, isOutcome, isInTime, isReady, isAudit, isLinear,
+		isRecorded, isRefused, isOnce, isRate, isRoom, isOutcome, isInTime, isReady, isAudit, isLinear,
 	}
 }
 
@@ -88,15 +87,9 @@ func (v *verdict) print(w io.Writer, took time.Duration) {
 		}
 		fmt.Fprintf(w, "%-10s %-9s %9d %9d %9d\n", p, word, v.judged[p], v.untold[p], len(v.broken[p]))
 	}
-	var rounds []string
-	for _, engine := range sortedKeys(v.rounds) {
-		rounds = append(rounds, fmt.Sprintf("%s %d", engine, v.rounds[engine]))
-	}
-	fmt.Fprintf(
-		w,
-		"\nrounds: %s in %.0f s; %d answers, %d refused, %d undecided; longest silence %.1f s; ready again after %.1f s\n",
-		strings.Join(rounds, ", "), took.Seconds(), v.answers, v.refused, v.unknown, v.silence.Seconds(),
-		v.recovery.Seconds())
+	fmt.Fprintf(w, "\nrounds: %v in %.0f s; %d answers, %d refused, %d undecided; longest silence %.1f s; "+
+		"ready again after %.1f s\n", strings.TrimPrefix(fmt.Sprint(v.rounds), "map"), took.Seconds(), v.answers, v.refused,
+		v.unknown, v.silence.Seconds(), v.recovery.Seconds())
 	for _, p := range promises() {
 		for i, text := range v.broken[p] {
 			if i == 5 {
@@ -115,21 +108,16 @@ const (
 	slack      = 1500 * time.Millisecond
 )
 
-// awaitReady waits until both instances are ready and decide a check.
+// awaitReady waits until both instances decide a check.
 func (w *world) awaitReady(ctx context.Context, v *verdict) {
 	begin := w.now()
 	for _, i := range w.instances {
 		v.judged[isReady]++
-		err := i.awaitReady(ctx, readyLimit)
-		for err == nil && w.now()-begin < readyLimit {
-			a := &attempt{buckets: []bucket{{1, "ready"}}}
-			once, cancel := context.WithTimeout(ctx, deadline)
-			state, _ := httpDoor{i}.check(once, a)
-			cancel()
-			if state == acked {
-				break
-			}
+		for ended := refused; ended != acked && ctx.Err() == nil && w.now()-begin <= readyLimit; {
 			pause(ctx, 50*time.Millisecond)
+			once, cancel := context.WithTimeout(ctx, deadline)
+			ended, _ = httpDoor{i}.check(once, &attempt{buckets: []bucket{{1, "ready"}}})
+			cancel()
 		}
 		if took := w.now() - begin; took > readyLimit && ctx.Err() == nil {
 			v.breaks(isReady, "instance %d decides nothing %.0f s after the last fault", i.number, took.Seconds())
@@ -153,8 +141,9 @@ func (w *world) judge(ctx context.Context, v *verdict) error {
 	}
 	w.count(v)
 	w.judgeTimes(v)
-	newCase(w.records, rows).judge(v)
-	w.judgeHistories(rows, v)
+	c := newCase(w.records, rows)
+	c.judge(v)
+	c.judgeHistories(w.histories, v)
 	return w.audit(ctx, v)
 }
 
@@ -222,18 +211,13 @@ func (w *world) audit(ctx context.Context, v *verdict) error {
 
 // keep copies the evidence of a round to a folder, and prints its path.
 func (w *world) keep(v *verdict) error {
-	if w.options.keep != "" {
-		if err := os.MkdirAll(w.options.keep, 0o700); err != nil {
-			return err
-		}
-	}
 	folder, err := os.MkdirTemp(w.options.keep, fmt.Sprintf("faults-%s-%d-", w.engine, w.seed))
 	if err != nil {
 		return err
 	}
 	w.killEngine()
 	var records strings.Builder
-	for _, p := range sortedKeys(v.broken) {
+	for _, p := range promises() {
 		fmt.Fprintf(&records, "%s:\n%s\n", p, strings.Join(v.broken[p], "\n"))
 	}
 	for _, a := range w.attempts {

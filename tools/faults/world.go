@@ -29,6 +29,7 @@ type world struct {
 
 	engine, dir string
 	seed        uint64
+	begins      string // the program with which the round begins
 	socket      string // of the engine, the same after each start
 	hasClock    bool   // the engine's clock can be set
 	histories   []*history
@@ -42,19 +43,22 @@ type world struct {
 	server *localdb.Server
 }
 
-// Places of relays: each instance has one, and the callers by SQL.
-const (
-	instances = 2
-	sqlRelay  = instances
-)
+// instances is how many there are. Each has a relay, and the callers by SQL have the last one.
+const instances = 2
 
 // open makes the world of a round.
 func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fault) (_ *world, err error) {
-	template, err := l.makeTemplate(ctx, engine)
+	is := func(name string) bool {
+		return slices.ContainsFunc(faults, func(f fault) bool { return f.name == name })
+	}
+	w := &world{lab: l, engine: engine, seed: seed, records: newRecords(), begins: l.binary, hasClock: is(clockSteps)}
+	if is(upgrades) {
+		w.begins = l.former
+	}
+	template, err := l.makeTemplate(ctx, engine, w.begins)
 	if err != nil {
 		return nil, fmt.Errorf("make a database on %s: %w", engine, err)
 	}
-	w := &world{lab: l, engine: engine, seed: seed, records: newRecords()}
 	if w.dir, err = os.MkdirTemp(l.temp, ""); err != nil {
 		return nil, err
 	}
@@ -67,18 +71,14 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return nil, err
 	}
-	is := func(name string) bool {
-		return slices.ContainsFunc(faults, func(f fault) bool { return f.name == name })
-	}
 	if is(diskFull) {
-		if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=600m,mode=0700"); err != nil {
-			return nil, fmt.Errorf("mount a small disk: %w", err)
+		if err := mountDisk(data); err != nil {
+			return nil, err
 		}
 	}
 	if err := program.CopyFolder(ctx, template, data); err != nil {
 		return nil, err
 	}
-	w.hasClock = is(clockSteps)
 	if err := w.setClock(0); err != nil {
 		return nil, err
 	}
@@ -92,22 +92,19 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 		}
 		w.relays = append(w.relays, r)
 	}
-	if w.sql, err = sql.Open("mysql", "auth_server@tcp("+w.relays[sqlRelay].Address()+
+	if w.sql, err = sql.Open("mysql", "auth_server@tcp("+w.relays[instances].Address()+
 		")/velocityd?interpolateParams=true&timeout=3s&parseTime=true"); err != nil {
 		return nil, err
 	}
 	for n := range instances {
 		i, err := newInstance(w, n)
-		if err == nil {
-			err = i.start()
-		}
 		if err != nil {
 			return nil, err
 		}
 		w.instances = append(w.instances, i)
 	}
 	for _, i := range w.instances {
-		if err := i.awaitReady(ctx, time.Minute); err != nil {
+		if err := program.AwaitReady(ctx, i.address, time.Minute); err != nil {
 			said, _ := os.ReadFile(i.log())
 			return nil, fmt.Errorf("%w: %.2000s", err, said)
 		}
@@ -155,13 +152,13 @@ func (w *world) startEngine(ctx context.Context) error {
 			defer func() { _ = os.Unsetenv(name) }()
 		}
 	}
-	server, err := startServer(ctx, w.engine, filepath.Join(w.dir, "data"), "--max-connections=200")
+	server, err := program.StartEngine(ctx, w.engine, filepath.Join(w.dir, "data"), "--max-connections=200")
 	if err != nil {
 		return err
 	}
 	w.server, w.socket = server, server.Socket()
 	if w.root == nil {
-		w.root, err = openRoot(w.socket, "velocityd")
+		w.root, err = program.OpenRoot(w.socket, "velocityd")
 	}
 	return err
 }
@@ -178,41 +175,27 @@ func (w *world) killEngine() {
 	}
 }
 
-func startServer(ctx context.Context, engine, dir string, args ...string) (*localdb.Server, error) {
-	binary, err := localdb.Find(ctx, localdb.Engine(engine))
-	if err != nil {
-		return nil, err
+// makeTemplate returns a folder with a database that a program has migrated, with accounts, zones and old txns. It is
+// made once a run.
+func (l *lab) makeTemplate(ctx context.Context, engine, binary string) (string, error) {
+	dir := filepath.Join(l.temp, engine+"-of-"+filepath.Base(binary))
+	if slices.Contains(l.templates, dir) {
+		return dir, nil
 	}
-	return localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: args})
-}
-
-func openRoot(socket, database string) (*sql.DB, error) {
-	return sql.Open("mysql", "root@unix("+socket+")/"+database+"?parseTime=true&interpolateParams=true")
-}
-
-// makeTemplate returns a folder with a database that this checkout's program has migrated, with accounts, zones and old
-// txns. It is made once a run.
-func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
-	if l.template[engine] != "" {
-		return l.template[engine], nil
-	}
-	dir := filepath.Join(l.temp, engine)
-	server, err := startServer(ctx, engine, dir)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // a loaded machine makes files slowly
+	defer cancel()
+	server, err := program.StartEngine(ctx, engine, dir)
 	if err != nil {
 		return "", err
 	}
-	bare, err := openRoot(server.Socket(), "")
-	if err != nil {
-		return "", err
-	}
-	defer bare.Close()
-	root, err := openRoot(server.Socket(), "velocityd")
+	root, err := program.OpenRoot(server.Socket(), "")
 	if err != nil {
 		return "", err
 	}
 	defer root.Close()
+	root.SetMaxOpenConns(1) // USE is for one session
 	velocityd := func(args ...string) error {
-		_, err := program.Run(ctx, l.binary, "root@unix("+server.Socket()+")/velocityd", args...)
+		_, err := program.Run(ctx, binary, "root@unix("+server.Socket()+")/velocityd", args...)
 		return err
 	}
 	statements := []string{
@@ -223,40 +206,26 @@ func (l *lab) makeTemplate(ctx context.Context, engine string) (string, error) {
 		statements = append(statements, z.insert())
 	}
 	err = errors.Join(
-		execAll(ctx, bare, []string{"CREATE DATABASE velocityd"}),
+		program.ExecAll(ctx, root, "CREATE DATABASE velocityd", "USE velocityd"),
 		velocityd("migrate", "up"),
-		execAll(ctx, root, append(statements, oldTxns()...)),
+		program.ExecAll(ctx, root, append(statements, oldTxns()...)...),
 		velocityd("migrate", "roles", "--service", "velocity@localhost", "--service-edits-zones", "--yes"),
 		server.Stop(ctx))
-	if err == nil {
-		l.template[engine] = dir
-	}
+	l.templates = append(l.templates, dir)
 	return dir, err
 }
 
 // oldTxns are statements that leave something to retention, and make the zones older than the audit's two minutes of
 // grace.
 func oldTxns() []string {
-	list := []string{
+	return []string{
 		"UPDATE zone_audit SET changed_at = changed_at - INTERVAL 1 HOUR",
 		"UPDATE retention_policy SET keep_days = 3",
+		"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
+			"SELECT UTC_TIMESTAMP(6) - INTERVAL d.age DAY, 1, CONCAT('old-', n.a), FALSE, FALSE, TRUE FROM (" +
+			"WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 900) SELECT a FROM n) AS n, " +
+			"(SELECT 20 AS age UNION SELECT 25 UNION SELECT 30 UNION SELECT 35) AS d ORDER BY d.age DESC",
 	}
-	for day := range 4 {
-		list = append(
-			list, fmt.Sprintf("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
-				"SELECT UTC_TIMESTAMP(6) - INTERVAL %d DAY, 1, CONCAT('old-', n.a), FALSE, FALSE, TRUE FROM ("+
-				"WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 900) SELECT a FROM n) AS n", 20+5*day))
-	}
-	return list
-}
-
-func execAll(ctx context.Context, db *sql.DB, statements []string) error {
-	for _, s := range statements {
-		if _, err := db.ExecContext(ctx, s); err != nil {
-			return fmt.Errorf("%.60s: %w", s, err)
-		}
-	}
-	return nil
 }
 
 func (w *world) ownerDSN() string { return "root@unix(" + w.socket + ")/velocityd" }

@@ -55,10 +55,16 @@ func zones() []zone {
 		{id: 24, rate: 6, window: 2 * s, ttl: 1 * s, concurrent: 2},
 		{id: 25, rate: 3, window: 1 * s, period: "second"},
 		{id: 26, rate: 4, window: 1 * s, failures: true, resets: true},
+		{id: dense, rate: 5000, window: 1 * s},
 	}
 }
 
-const firstLinear = 21
+// The zones of histories begin with firstLinear. dense has room for hundreds of attempts a second, so now and then an
+// attempt comes in the very microsecond in which an earlier one stops counting.
+const (
+	firstLinear = 21
+	dense       = 27
+)
 
 // zonesByID returns the zones by their ids.
 func zonesByID() map[int]zone {
