@@ -76,6 +76,7 @@ func (w *Windows) Next() bool {
 		w.suspectGiven(&b, nil)
 	}
 	w.buckets, w.weight = map[service.Bucket]bucket{}, 0
+	clear(w.keyIDs)
 	if len(w.later) == 0 {
 		return false
 	}
