@@ -29,9 +29,10 @@ type auditCmd struct {
 
 func (auditCmd) Help() string {
 	return `Proves from the recorded rows alone that the limits were kept: no window or period
-held more attempts than the rate of its time, each check was charged in all its buckets or in none, and each attempt
-that was answered is there. It knows how zones and overrides were at each time from zone_audit, and which places were
-given back. Attempts of a time of which zone_audit knows nothing are counted, and their windows are not judged.
+held more attempts than the rate of its time, none was refused where there was room, each has the reason that held, each
+check was charged in all its buckets or in none, and each attempt that was answered is there. It knows how zones and
+overrides were at each time from zone_audit, and which places were given back. Of how many attempts something is not
+known, and why, the last lines say.
 
 It reads in pieces, waits for no lock and holds none, so checks go on beside it, and the DSN may name a replica. It
 holds a part of the open windows in memory at a time, and reads the rows again for the other parts: its memory does
