@@ -245,7 +245,7 @@ func oldTxns() []string {
 		list = append(
 			list, fmt.Sprintf("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 				"SELECT UTC_TIMESTAMP(6) - INTERVAL %d DAY, 1, CONCAT('old-', n.a), FALSE, FALSE, TRUE FROM ("+
-				"WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 900) SELECT a FROM n) AS n", 20+5*day))
+				"WITH RECURSIVE n (a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 900) SELECT a FROM n) AS n", 35-5*day))
 	}
 	return list
 }
