@@ -212,10 +212,16 @@ func recordEachKind(t *testing.T, d *enginetest.Database, store *Store) {
 	ip := service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 32, IPv6Prefix: 64}
 	for _, z := range []service.Zone{
 		{ID: 1, Rate: 3, Counts: service.CountsFailures, Lockout: 30 * time.Minute},
-		{ID: 2, Rate: 10, Keys: ip}, {ID: 3, Rate: 1, Mode: service.ModeShadow}, {ID: 4, Rate: 10, Concurrent: 1},
-		{ID: 5, Rate: 2, RepeatSecret: service.RepeatFree}, {ID: 6, Rate: 1, RecordBlocked: 1}, {ID: 7, Rate: 1, Mode: service.ModeOff},
-		{ID: 8, Rate: 3, ResetOnSuccess: true}, {ID: 9, Rate: 5, Calendar: service.Calendar{Period: service.PeriodMonth}},
-		{ID: 11, Rate: 5}, {ID: 10, Rate: 1, Lockout: time.Second, LockoutFactor: 100},
+		{ID: 2, Rate: 10, Keys: ip},
+		{ID: 3, Rate: 1, Mode: service.ModeShadow},
+		{ID: 4, Rate: 10, Concurrent: 1},
+		{ID: 5, Rate: 2, RepeatSecret: service.RepeatFree},
+		{ID: 6, Rate: 1, RecordBlocked: 1},
+		{ID: 7, Rate: 1, Mode: service.ModeOff},
+		{ID: 8, Rate: 3, ResetOnSuccess: true},
+		{ID: 9, Rate: 5, Calendar: service.Calendar{Period: service.PeriodMonth}},
+		{ID: 11, Rate: 5},
+		{ID: 10, Rate: 1, Lockout: time.Second, LockoutFactor: 100},
 	} {
 		if z.Calendar.IsNone() {
 			z.Window = time.Hour
@@ -223,7 +229,8 @@ func recordEachKind(t *testing.T, d *enginetest.Database, store *Store) {
 		put(t, store, z, "ann")
 	}
 	for _, o := range []service.Override{
-		{Key: "mallory", Action: service.OverrideDeny}, {Key: "root", Action: service.OverrideAllow},
+		{Key: "mallory", Action: service.OverrideDeny},
+		{Key: "root", Action: service.OverrideAllow},
 		{Key: "bob", Action: service.OverrideLimit, Rate: 1},
 		{ZoneID: 2, Prefix: netip.MustParsePrefix("198.51.100.0/24"), Action: service.OverrideDeny},
 	} {

@@ -17,19 +17,22 @@ import (
 	"velocityd/tools/enginetest"
 )
 
-// aWeek is by how much honest histories move into the past, so that no edit is recent. Days and weeks end as before.
-const aWeek = 7 * 24 * time.Hour
-
 // honestZones are zones of every kind, whose windows and lockouts last for some weeks.
 func honestZones() []service.Zone {
 	const day = 24 * time.Hour
 	zones := []service.Zone{
 		{Rate: 3, Counts: service.CountsFailures, Lockout: 8 * day, LockoutMax: 20 * day, LockoutDecay: 10 * day},
-		{Rate: 4, Keys: service.KeyRule{Kind: service.KeyIP}, Calendar: service.Calendar{Period: service.PeriodDay, Offset: 60}},
+		{
+			Rate: 4, Keys: service.KeyRule{Kind: service.KeyIP},
+			Calendar: service.Calendar{Period: service.PeriodDay, Offset: 60},
+		},
 		{Rate: 2, Mode: service.ModeShadow, Lockout: 8 * day, LockoutMax: 20 * day},
-		{Rate: 6, Concurrent: 2}, {Rate: 5, Concurrent: 1, Counts: service.CountsFailures},
-		{Rate: 2, RepeatSecret: service.RepeatFree, Lockout: time.Hour}, {Rate: 1, RecordBlocked: 1, Lockout: time.Second},
-		{Rate: 2, RecordBlocked: 2, ResetOnSuccess: true}, {Rate: 1, Mode: service.ModeOff},
+		{Rate: 6, Concurrent: 2},
+		{Rate: 5, Concurrent: 1, Counts: service.CountsFailures},
+		{Rate: 2, RepeatSecret: service.RepeatFree, Lockout: time.Hour},
+		{Rate: 1, RecordBlocked: 1, Lockout: time.Second},
+		{Rate: 2, RecordBlocked: 2, ResetOnSuccess: true},
+		{Rate: 1, Mode: service.ModeOff},
 		{Rate: 3, ResetOnSuccess: true, Calendar: service.Calendar{Period: service.PeriodWeek}},
 		{Rate: 3, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}, Lockout: 8 * day},
 		{Rate: 0},
@@ -230,7 +233,7 @@ func (c populace) erase(t *testing.T, phase int, ring *service.Keyring) {
 	}
 }
 
-// moveIntoThePast moves all instants by a week.
+// moveIntoThePast moves all instants by a week, so that no edit is recent. Days and weeks end as before.
 func (c populace) moveIntoThePast(t *testing.T) {
 	t.Helper()
 	var last uint64

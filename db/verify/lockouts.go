@@ -22,7 +22,8 @@ const lockoutColumns = "zone_id, bucket_key, TIMESTAMPDIFF(MICROSECOND, '1970-01
 // lockout returns a row of lockoutColumns.
 func (r reading) lockout() proof.KeptLockout {
 	return proof.KeptLockout{
-		Bucket: service.Bucket{ZoneID: r.int(0), Key: r.text(1)}, Until: r.instant(2), Length: r.int(3), Shadow: r.int(4) != 0,
+		Bucket: service.Bucket{ZoneID: r.int(0), Key: r.text(1)}, Until: r.instant(2), Length: r.int(3),
+		Shadow: r.int(4) != 0,
 	}
 }
 

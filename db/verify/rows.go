@@ -13,7 +13,8 @@ import (
 
 // rowColumns are those of which row makes a proof.Row. Times are numbers of microseconds, which cost less than text.
 const rowColumns = "id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', created_at), zone_id, bucket_key, " +
-	"blocked + 2 * would_block + 4 * counted + 8 * (imprint IS NOT NULL), COALESCE(reason, ''), COALESCE(outcome, ''), COALESCE(attempt_id, ''), " +
+	"blocked + 2 * would_block + 4 * counted + 8 * (imprint IS NOT NULL), COALESCE(reason, ''), " +
+	"COALESCE(outcome, ''), COALESCE(attempt_id, ''), " +
 	"check_id, check_buckets, 1 + COALESCE(repeats, 0), " +
 	"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', repeated_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', uncounted_at), " +
 	"COALESCE(override_id, 0)"

@@ -37,7 +37,8 @@ func (k KeptLockout) Began() time.Time {
 // LacksTxn returns the finding about a lockout that no txn began.
 func (k KeptLockout) LacksTxn() Finding {
 	return Finding{
-		Kind: KindLockout, ZoneID: k.Bucket.ZoneID, At: k.Began(), Text: "a bucket is locked since then, and no txn began that",
+		Kind: KindLockout, ZoneID: k.Bucket.ZoneID, At: k.Began(),
+		Text: "a bucket is locked since then, and no txn began that",
 	}
 }
 
@@ -81,7 +82,8 @@ func (w *Windows) isLocked(b *bucket, row *Row, l *limit) (certainty, Cause) {
 		return isSo, ""
 	case later:
 		return maySo, CauseLockout
-	case last == nil && row.Reason == service.ReasonLocked && now-l.zone.LockoutMax.Microseconds() < w.Complete.UnixMicro():
+	case last == nil && row.Reason == service.ReasonLocked &&
+		now-l.zone.LockoutMax.Microseconds() < w.Complete.UnixMicro():
 		return maySo, CauseHistory
 	case last == nil || now >= last.from()+last.most || enforces && !last.mayBind:
 		return isNot, ""

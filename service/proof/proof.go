@@ -122,8 +122,8 @@ type Proof struct {
 }
 
 // New returns a proof by rules, which tells of findings as its windows do. suspect is called with the txns of a check
-// that may be torn, as far as they were seen: outcomes may have come between the readings of two of them, so they are to
-// be read again, together, and given to JudgeCheck.
+// that may be torn, as far as they were seen: outcomes may have come between the readings of two of them, so they are
+// to be read again, together, and given to JudgeCheck.
 func New(rules *Rules, windows *Windows, suspect func([]Row)) *Proof {
 	p := &Proof{rules: rules, windows: windows}
 	p.checks = checks{proof: p, suspect: suspect, open: map[uint64][]Row{}}

@@ -136,7 +136,7 @@ func filled(others ...proof.Row) []proof.Row {
 	return append([]proof.Row{txn(1, 0), txn(2, 1000)}, others...)
 }
 
-func TestEachBadPassIsFound(t *testing.T) { //nolint:funlen // a table of cases
+func TestEachBadPassIsFound(t *testing.T) {
 	t.Parallel()
 	locked := func(r *proof.Row) { r.Reason = service.ReasonLockout }
 	released := txn(2, time.Second, givenBack(time.Second))
@@ -144,23 +144,27 @@ func TestEachBadPassIsFound(t *testing.T) { //nolint:funlen // a table of cases
 		{"a full window, and the next", zone(), filled(txn(3, time.Minute), txn(4, time.Minute+time.Second)), nil},
 		{"one more a microsecond early", zone(), filled(txn(3, time.Minute-time.Microsecond)), []proof.Kind{proof.KindOverRate}},
 		{
-			"a clock that was set back", zone(), []proof.Row{txn(1, time.Second), txn(2, 0), txn(3, -time.Second)},
+			"a clock that was set back", zone(),
+			[]proof.Row{txn(1, time.Second), txn(2, 0), txn(3, -time.Second)},
 			[]proof.Kind{proof.KindOverRate},
 		},
 		{
 			"a place that was given back in time", zone(failures),
-			[]proof.Row{txn(1, 0), txn(2, 1000, givenBack(time.Millisecond)), txn(3, time.Second)}, nil,
+			[]proof.Row{txn(1, 0), txn(2, 1000, givenBack(time.Millisecond)), txn(3, time.Second)},
+			nil,
 		},
 		{
 			"a place that was given back too late", zone(failures),
-			[]proof.Row{txn(1, 0), txn(2, 1000, givenBack(time.Minute)), txn(3, time.Second)}, []proof.Kind{proof.KindOverRate},
+			[]proof.Row{txn(1, 0), txn(2, 1000, givenBack(time.Minute)), txn(3, time.Second)},
+			[]proof.Kind{proof.KindOverRate},
 		},
 		{
 			"a place that a success of the bucket gave back", zone(resets),
 			[]proof.Row{
 				txn(1, 0, givenBack(time.Minute), func(r *proof.Row) { r.Outcome = "" }),
 				txn(2, time.Second, givenBack(time.Minute-time.Second)),
-			}, nil,
+			},
+			nil,
 		},
 		{
 			"a place that nothing gave back", zone(resets),
@@ -168,16 +172,19 @@ func TestEachBadPassIsFound(t *testing.T) { //nolint:funlen // a table of cases
 			[]proof.Kind{proof.KindUncharged},
 		},
 		{
-			"a place that a success gave back where attempts count", zone(), []proof.Row{released},
+			"a place that a success gave back where attempts count", zone(),
+			[]proof.Row{released},
 			[]proof.Kind{proof.KindUncharged},
 		},
 		{"passed, and does not count", zone(), []proof.Row{txn(1, 0, uncounted)}, []proof.Kind{proof.KindUncharged}},
 		{
 			"a repeated secret", zone(free),
-			[]proof.Row{txn(1, 0, imprint), txn(2, time.Second, uncounted), txn(3, time.Second, uncounted)}, nil,
+			[]proof.Row{txn(1, 0, imprint), txn(2, time.Second, uncounted), txn(3, time.Second, uncounted)},
+			nil,
 		},
 		{
-			"a repeated secret that was not tried", zone(free), []proof.Row{txn(1, 0, uncounted)},
+			"a repeated secret that was not tried", zone(free),
+			[]proof.Row{txn(1, 0, uncounted)},
 			[]proof.Kind{proof.KindUncharged},
 		},
 		{
@@ -185,16 +192,21 @@ func TestEachBadPassIsFound(t *testing.T) { //nolint:funlen // a table of cases
 			[]proof.Kind{proof.KindOverRate},
 		},
 		{
-			"a new secret that takes no place", zone(free), []proof.Row{txn(1, 0, imprint), txn(2, 1000, imprint, uncounted)},
+			"a new secret that takes no place", zone(free),
+			[]proof.Row{txn(1, 0, imprint), txn(2, 1000, imprint, uncounted)},
 			[]proof.Kind{proof.KindUncharged},
 		},
 		{"passed where nothing counts", zone(off), []proof.Row{txn(1, 0, uncounted)}, nil},
 		{"counts where nothing counts", zone(off), []proof.Row{txn(1, 0)}, []proof.Kind{proof.KindCharged}},
-		{"passed in a lockout", zone(lockout),
-			filled(txn(3, time.Second, blocked, locked), txn(4, 2*time.Minute)), []proof.Kind{proof.KindLocked}},
+		{
+			"passed in a lockout", zone(lockout),
+			filled(txn(3, time.Second, blocked, locked), txn(4, 2*time.Minute)),
+			[]proof.Kind{proof.KindLocked},
+		},
 		{"passed after a lockout", zone(lockout), filled(txn(3, time.Second, blocked, locked), txn(4, 2*time.Hour)), nil},
 		{
-			"passed beyond concurrent", zone(concurrent), []proof.Row{txn(1, 0), txn(2, time.Second)},
+			"passed beyond concurrent", zone(concurrent),
+			[]proof.Row{txn(1, 0), txn(2, time.Second)},
 			[]proof.Kind{proof.KindConcurrent},
 		},
 		{"passed after the time of an attempt under way", zone(concurrent), []proof.Row{txn(1, 0), txn(2, 10*time.Second)}, nil},
@@ -202,7 +214,8 @@ func TestEachBadPassIsFound(t *testing.T) { //nolint:funlen // a table of cases
 		{"passed without room", zone(), filled(txn(3, time.Second, blocked, passed)), []proof.Kind{proof.KindFullPassed}},
 		{"passed without room in a shadow", zone(shadow), filled(txn(3, time.Second, blocked, passed)), nil},
 		{
-			"passed, and stands for others", zone(series), []proof.Row{txn(1, 0, standsFor(2, time.Second))},
+			"passed, and stands for others", zone(series),
+			[]proof.Row{txn(1, 0, standsFor(2, time.Second))},
 			[]proof.Kind{proof.KindRepeats},
 		},
 		{
@@ -213,7 +226,7 @@ func TestEachBadPassIsFound(t *testing.T) { //nolint:funlen // a table of cases
 	}
 }
 
-func TestEachBadRefusalIsFound(t *testing.T) { //nolint:funlen // a table of cases
+func TestEachBadRefusalIsFound(t *testing.T) {
 	t.Parallel()
 	full := txn(3, time.Second, blocked)
 	began := txn(3, time.Second, blocked, because(service.ReasonLockout))
@@ -241,17 +254,23 @@ func TestEachBadRefusalIsFound(t *testing.T) { //nolint:funlen // a table of cas
 		{"concurrent", zone(concurrent), []proof.Row{txn(1, 0), txn(2, 1000, blocked, because(service.ReasonConcurrent))}, nil},
 		{
 			"concurrent, and none was under way", zone(concurrent),
-			[]proof.Row{txn(1, 0), txn(2, time.Minute, blocked, because(service.ReasonConcurrent))}, refused,
+			[]proof.Row{txn(1, 0), txn(2, time.Minute, blocked, because(service.ReasonConcurrent))},
+			refused,
 		},
 		{
 			"concurrent, and full", zone(concurrent, func(z *service.Zone) { z.Rate = 1 }),
-			[]proof.Row{txn(1, 0), txn(2, 1000, blocked, because(service.ReasonConcurrent))}, reason,
+			[]proof.Row{txn(1, 0), txn(2, 1000, blocked, because(service.ReasonConcurrent))},
+			reason,
 		},
 		{"without a reason", zone(), filled(txn(3, time.Second, blocked, because(""))), reason},
-		{"blocked, and counts", zone(), filled(txn(3, 1000, blocked, func(r *proof.Row) { r.Counted = true })),
-			[]proof.Kind{proof.KindCharged}},
-		{"blocked, and given back", zone(), filled(txn(3, 1000, blocked, func(r *proof.Row) { r.UncountedAt = r.CreatedAt })),
-			[]proof.Kind{proof.KindCharged}},
+		{
+			"blocked, and counts", zone(), filled(txn(3, 1000, blocked, func(r *proof.Row) { r.Counted = true })),
+			[]proof.Kind{proof.KindCharged},
+		},
+		{
+			"blocked, and given back", zone(), filled(txn(3, 1000, blocked, func(r *proof.Row) { r.UncountedAt = r.CreatedAt })),
+			[]proof.Kind{proof.KindCharged},
+		},
 		{"blocked, and its login ended", zone(), filled(txn(3, 1000, blocked, success)), []proof.Kind{proof.KindOutcome}},
 		{"blocked by nothing", zone(), []proof.Row{txn(1, 0, elsewhere)}, []proof.Kind{proof.KindCauseless}},
 		{
@@ -296,13 +315,15 @@ func TestEachBadCheckIsFound(t *testing.T) {
 			filled(txn(3, time.Second, pair, blocked), txn(4, time.Second, pair, b)), torn,
 		},
 		{
-			"a check with half an outcome", zone(failures), []proof.Row{txn(1, 0, pair), txn(2, 0, pair, b, givenBack(1000))},
+			"a check with half an outcome", zone(failures),
+			[]proof.Row{txn(1, 0, pair), txn(2, 0, pair, b, givenBack(1000))},
 			torn,
 		},
 		{"a check at two instants", zone(), []proof.Row{txn(1, 0, pair), txn(2, 1000, pair, b)}, []proof.Kind{proof.KindInstants}},
 		{"a check with a bucket twice", zone(), []proof.Row{txn(1, 0, pair), txn(2, 0, pair)}, torn},
 		{
-			"a check that nothing blocks", zone(), []proof.Row{txn(1, 0, pair, elsewhere), txn(2, 0, pair, b, elsewhere)},
+			"a check that nothing blocks", zone(),
+			[]proof.Row{txn(1, 0, pair, elsewhere), txn(2, 0, pair, b, elsewhere)},
 			causeless,
 		},
 		{
@@ -336,6 +357,46 @@ func TestEachBadCheckIsFound(t *testing.T) {
 		deny := service.Override{ID: 9, ZoneID: 1, Key: "denied", Action: service.OverrideDeny}
 		rules.AddOverrideChange(start().Add(-time.Hour), 9, nil, &deny)
 		expect(t, c.name, rules, c.rows, c.want...)
+	}
+}
+
+// TestWhatIsNotKnownIsCounted has rows that may be right, for each cause.
+func TestWhatIsNotKnownIsCounted(t *testing.T) {
+	t.Parallel()
+	pseudonym := func(id string) func(*proof.Row) { return key("hmac:" + id + ":" + strings.Repeat("a", 43)) }
+	began := txn(3, time.Second, blocked, because(service.ReasonLockout), standsFor(3, 30*time.Minute))
+	failed := func(r *proof.Row) { r.Outcome = service.OutcomeFailure }
+	unknownZone := zone(func(z *service.Zone) { z.Revision = 2 })
+	for _, c := range []struct {
+		cause proof.Cause
+		zone  service.Zone
+		rows  []proof.Row
+		want  int64
+	}{
+		{proof.CauseSettings, unknownZone, filled(txn(3, 1000, blocked)), 3},
+		{
+			proof.CausePseudonyms, zone(), []proof.Row{
+				txn(1, 0, pseudonym("old")), txn(2, 1000, pseudonym("new")),
+				txn(3, time.Second, pair, blocked, pseudonym("old")), txn(4, time.Second, pair, blocked, pseudonym("new")),
+			}, 2,
+		},
+		{proof.CauseErased, zone(), []proof.Row{txn(1, 0, blocked, key("erased:0"))}, 1},
+		{
+			proof.CauseOutcomes, zone(concurrent),
+			[]proof.Row{txn(1, 0, failed), txn(2, 1000, blocked, because(service.ReasonConcurrent))},
+			1,
+		},
+		{proof.CauseLockout, zone(lockout, series), filled(began, txn(4, 2*time.Hour)), 1},
+		{proof.CauseClock, zone(), []proof.Row{txn(1, time.Second), txn(2, 0, blocked)}, 1},
+		{
+			proof.CauseSeries, zone(series),
+			filled(txn(3, 1000, blocked, standsFor(2, time.Second)), txn(4, time.Second, elsewhere, key("b"))), 1,
+		},
+	} {
+		found, unknown, _ := prove(rulesOf(c.zone), proof.DefaultPlaces, c.rows)
+		if len(found) > 0 || len(unknown) != 1 || unknown[c.cause] != c.want || !strings.HasPrefix(c.cause.Why(), "because") {
+			t.Errorf("%s: found %v, unknown %v", c.cause, found, unknown)
+		}
 	}
 }
 

@@ -107,7 +107,8 @@ func (r *Rules) AddRelease(at time.Time, bucket service.Bucket) {
 
 // wasReleased says that a bucket was released at an instant or between it and another one.
 func (r *Rules) wasReleased(bucket service.Bucket, since, until time.Time) bool {
-	return slices.ContainsFunc(r.released[bucket], func(at time.Time) bool { return !at.Before(since) && !at.After(until) })
+	isThen := func(at time.Time) bool { return !at.Before(since) && !at.After(until) }
+	return slices.ContainsFunc(r.released[bucket], isThen)
 }
 
 // AddOverrideChange adds a change of an override. before and after are nil where there was none.
@@ -255,7 +256,8 @@ func (r *Rules) longest(bucket service.Bucket, at time.Time) (longest time.Durat
 
 // always says that all states of a zone that were in force at some time since an instant are of a kind, and are known.
 func (r *Rules) always(id int64, since time.Time, is func(*service.Zone) bool) bool {
-	if zones, known := r.zonesAt(id, since); !known || slices.ContainsFunc(zones, func(z *service.Zone) bool { return !is(z) }) {
+	isNot := func(z *service.Zone) bool { return !is(z) }
+	if zones, known := r.zonesAt(id, since); !known || slices.ContainsFunc(zones, isNot) {
 		return false
 	}
 	return !slices.ContainsFunc(r.zones[id], func(v version) bool {

@@ -175,7 +175,8 @@ func (w *Windows) note(b *bucket, row *Row, limits []limit, isJudged bool) {
 	if !row.passed() {
 		return
 	}
-	if row.Outcome == service.OutcomeSuccess && slices.ContainsFunc(limits, func(l limit) bool { return l.zone.ResetOnSuccess }) {
+	resets := func(l limit) bool { return l.zone.ResetOnSuccess }
+	if row.Outcome == service.OutcomeSuccess && slices.ContainsFunc(limits, resets) {
 		p := b.had()
 		p.succeeded = min(p.succeeded, now)
 		p.given = slices.DeleteFunc(p.given, func(r Row) bool { return !r.UncountedAt.Before(row.CreatedAt.Time) })
@@ -210,8 +211,8 @@ func (w *Windows) hadNoOutcome(row *Row) bool {
 		})
 }
 
-// judgeGiven looks for what gave the place of a row back, that names its bucket: a release, a success of its own, or one
-// of the bucket.
+// judgeGiven looks for what gave the place of a row back, and names its bucket: a release, a success of its own, or
+// one of the bucket.
 func (w *Windows) judgeGiven(b *bucket, row *Row) {
 	at, id, r := row.UncountedAt.Time, row.Bucket.ZoneID, w.rules
 	isReset := func(z *service.Zone) bool { return z.ResetOnSuccess }
@@ -230,7 +231,8 @@ func (w *Windows) judgeGiven(b *bucket, row *Row) {
 	}
 }
 
-// LacksSuccess returns the finding about a txn whose place was given back, as by a success in its bucket, where none is.
+// LacksSuccess returns the finding about a txn whose place was given back as by a success in its bucket, which is not
+// there.
 func LacksSuccess(row *Row) Finding {
 	return row.finding(KindUncharged, "its place was given back as by a success, and its bucket has none")
 }
