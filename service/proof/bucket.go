@@ -169,8 +169,9 @@ func (b *bucket) underWay(row *Row, l *limit) (least, most int) {
 	}
 	now := row.CreatedAt.UnixMicro()
 	since := now - l.zone.ReserveTTL.Microseconds()
-	for _, p := range b.places {
-		if p.from > since && p.until >= now {
+	at, _ := slices.BinarySearchFunc(b.places, since+1, compareFrom)
+	for _, p := range b.places[at:] {
+		if p.until >= now {
 			most++
 		}
 	}

@@ -111,7 +111,7 @@ func (w *Windows) lastLockout(b *bucket, row *Row) (last *Lockout, later bool) {
 }
 
 // lockOut notes the lockout that a row began.
-func (w *Windows) lockOut(b *bucket, row *Row, limits []limit) {
+func (w *Windows) lockOut(b *bucket, row *Row, limits []limit, isJudged bool) {
 	next := Lockout{Bucket: row.Bucket, txnID: row.ID, at: row.CreatedAt.Time, least: math.MaxInt64}
 	last, _ := w.lastLockout(b, row)
 	shortest, longest := int64(math.MaxInt64), int64(0)
@@ -140,7 +140,7 @@ func (w *Windows) lockOut(b *bucket, row *Row, limits []limit) {
 	}
 	const most = 4
 	p.lockouts = p.lockouts[max(0, len(p.lockouts)-most):]
-	if w.Began != nil {
+	if isJudged && w.Began != nil {
 		w.Began(next)
 	}
 }

@@ -184,11 +184,16 @@ func (p *Proof) judgeFlags(row *Row) {
 
 // isCausedElsewhere says that a bucket with which the attempt was blocked may count it in a txn of an earlier check.
 func (p *Proof) isCausedElsewhere(row *Row) bool {
-	isSo := !row.CreatedAt.After(p.counted)
-	if isSo {
+	const longest = 24 * time.Hour
+	switch {
+	case !row.CreatedAt.After(p.counted):
 		p.windows.unknown(CauseSeries)
+	case p.rules.hasSeries && row.CreatedAt.Before(p.windows.Complete.Add(longest)):
+		p.windows.unknown(CauseHistory)
+	default:
+		return false
 	}
-	return isSo
+	return true
 }
 
 // judgeRepeats looks at the attempts for which a row stands besides its own.

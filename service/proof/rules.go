@@ -29,6 +29,7 @@ type Rules struct {
 	networks  map[int64]networks
 	released  map[service.Bucket][]time.Time
 	hidden    map[int64]bool // zones of pseudonyms with overrides of keys
+	hasSeries bool           // some zone counted attempts in txns of earlier ones
 }
 
 // networks are the overrides of a zone by their prefixes, and the lengths of these.
@@ -144,6 +145,7 @@ func (r *Rules) Settle() {
 			if v.zone != nil {
 				zone := v.zone.WithDefaults()
 				v.zone, v.longest, v.plain = &zone, zone.Window, []limit{limitOf(&zone, nil)}
+				r.hasSeries = r.hasSeries || zone.HasSeries()
 			}
 			if i+1 < len(versions) {
 				v.longest = max(v.longest, versions[i+1].longest)

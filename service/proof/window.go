@@ -45,6 +45,8 @@ const (
 	DefaultPlaces = 4 << 20
 	// mostBits bounds into how many parts buckets are divided: one bucket can not be.
 	mostBits = 20
+	// mostOpen is how many attempts under way a bucket holds: more than any concurrent.
+	mostOpen = 2000
 	// several stands for the ids of several secret keys.
 	several = "*"
 )
@@ -170,7 +172,7 @@ func (w *Windows) unknown(why Cause) {
 func (w *Windows) note(b *bucket, row *Row, limits []limit, isJudged bool) {
 	now := row.CreatedAt.UnixMicro()
 	if row.WouldBlock && row.Reason == service.ReasonLockout {
-		w.lockOut(b, row, limits)
+		w.lockOut(b, row, limits, isJudged)
 	}
 	if !row.passed() {
 		return
@@ -199,6 +201,7 @@ func (w *Windows) note(b *bucket, row *Row, limits []limit, isJudged bool) {
 	if w.hadNoOutcome(row) && slices.ContainsFunc(limits, func(l limit) bool { return l.zone.Concurrent > 0 }) {
 		p := b.had()
 		p.open = append(p.open, taken)
+		p.open = p.open[max(0, len(p.open)-mostOpen):]
 	}
 }
 
