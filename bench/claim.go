@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
 	"velocityd/bench/history"
@@ -75,16 +76,35 @@ func (m *pastMeasured) backtest(ctx context.Context, s *stage, histories []*past
 	return nil
 }
 
-// audit lets velocityd audit prove the ordinary histories, under limits that they keep: users have a window of a day,
-// the others one of an hour. Of a long history the newest part is proven.
+// keptLimits are statements that set limits which the history keeps: users have a window of a day, addresses a day of
+// the calendar and devices an hour. Those that were refused have lower ones.
+func (p *past) keptLimits() []string {
+	rows := []string{
+		fmt.Sprintf("(%d, '%s', 'limit', %d)", history.ZoneAddress, history.NoisyAddress, p.plan.LetThrough()),
+		fmt.Sprintf("(%d, '%s', 'limit', %d)", history.ZoneAddress, history.FloodAddress, p.plan.LetThrough()),
+	}
+	for user := range p.plan.Users() {
+		if history.IsRefused(user) {
+			rows = append(rows, fmt.Sprintf("(%d, '%s', 'limit', 0)", history.ZoneUser, history.User(user)))
+		}
+	}
+	statements := []string{fmt.Sprintf("UPDATE zone_master SET rate = 100000, `window` = IF(id = %d, %d, %d), "+
+		"period = IF(id = %d, 'day', 'none')", history.ZoneDevice, hour, day, history.ZoneAddress)}
+	for some := range slices.Chunk(rows, 1000) {
+		statements = append(statements, "INSERT INTO zone_override (zone_id, bucket_key, action, rate) VALUES "+
+			strings.Join(some, ", "))
+	}
+	return statements
+}
+
+// audit lets velocityd audit prove the ordinary histories, under limits that they keep. Of a long history the newest
+// part is proven.
 func (m *pastMeasured) audit(ctx context.Context, s *stage, histories []*past) error {
 	for _, p := range histories {
 		if !p.isOrdinary() {
 			continue
 		}
-		err := p.database.longAgo(ctx, fmt.Sprintf("UPDATE zone_master SET rate = 100000, `window` = IF(id = %d, %d, %d)",
-			history.ZoneUser, day, hour))
-		if err != nil {
+		if err := p.database.longAgo(ctx, p.keptLimits()...); err != nil {
 			return err
 		}
 		var args []string

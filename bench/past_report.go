@@ -17,8 +17,8 @@ func (m *pastMeasured) report(now time.Time) string {
 		"%s for each kind of request in each of %d turns (a tenth of that for pages that read 20,000 rows, and for those "+
 		"of the console), and draws other rows each time. A figure is the median of the turns' medians, and in brackets "+
 		"the median of their slowest requests. Ratios are made within a turn. An audit has limits that the rows keep: "+
-		"users have a window of a day, addresses and devices one of an hour. Of more than %s txns it proves the newest, "+
-		"and reads a day before them, too.\n\n",
+		"users have a window of a day, addresses a day of the calendar and devices an hour, and those that were refused "+
+		"lower limits. Of more than %s txns it proves the newest, and reads a day before them, too.\n\n",
 		m.options.pool, m.options.times, plural(m.options.times, "time", "times"), m.options.turns, grouped(mostProven))
 	if len(m.asked) > 0 {
 		m.writeQuestions(&b)

@@ -52,92 +52,8 @@ func agePast(t *testing.T, d *enginetest.Database) {
 	enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET created_at = created_at"+ago+", repeated_at = repeated_at"+ago+
 		", uncounted_at = uncounted_at"+ago)
 	enginetest.Exec(t, d.SQL, "UPDATE zone_attempt SET created_at = created_at"+ago)
-	enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 20 MINUTE")
-}
-
-// TestEachBadRowIsFound records attempts as callers do, and then has SQL change or remove one row: each
-// kind of change is found, and nothing is found before.
-func TestEachBadRowIsFound(t *testing.T) {
-	t.Parallel()
-	eachVerified(t, func(t *testing.T, d *enginetest.Database, store *Store) {
-		d.LeaveUnaudited() // it is audited here
-		user, address := service.Bucket{ZoneID: 1, Key: "alice"}, service.Bucket{ZoneID: 2, Key: "192.0.2.1"}
-		d.SetZone(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, Counts: service.CountsFailures, RecordBlocked: 1})
-		d.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour, Calendar: service.Calendar{}})
-		attemptLogins(t, store, user, address)
-		agePast(t, d)
-		const aUser, anAddress = "zone_id = 1 AND counted = TRUE", "zone_id = 2 AND counted = TRUE"
-		for _, c := range []struct {
-			name, statement string
-			want            []limits.Kind
-		}{
-			{"as it was recorded", "DO 1", nil},
-			{
-				"one more attempt", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
-					"SELECT MAX(created_at), 2, '192.0.2.1', 0, 0, 1 FROM zone_txn WHERE zone_id = 2",
-				[]limits.Kind{limits.KindOverRate},
-			},
-			{
-				"a blocked attempt counts", "UPDATE zone_txn SET counted = 1 WHERE zone_id = 1 AND would_block = 1 LIMIT 1",
-				[]limits.Kind{limits.KindCharged},
-			},
-			{
-				"an attempt no longer counts", "UPDATE zone_txn SET counted = 0 WHERE " + anAddress + " LIMIT 1",
-				[]limits.Kind{limits.KindUncharged},
-			},
-			{
-				"a blocked attempt passed",
-				"UPDATE zone_txn SET blocked = 0, counted = 1, would_block = 0 WHERE zone_id = 1 AND blocked = 1 LIMIT 1",
-				[]limits.Kind{limits.KindLost, limits.KindOverRate, limits.KindRepeats, limits.KindTorn},
-			},
-			{
-				"a half of a check is gone", "DELETE FROM zone_txn WHERE " + aUser + " LIMIT 1",
-				[]limits.Kind{limits.KindLost, limits.KindTorn},
-			},
-			{
-				"a half of a check is older", "UPDATE zone_txn SET created_at = created_at - INTERVAL 1 SECOND WHERE " + aUser +
-					" LIMIT 1",
-				[]limits.Kind{limits.KindInstants, limits.KindLost},
-			},
-			{
-				"a half of a check has an outcome", "UPDATE zone_txn SET outcome = 'failure' WHERE " + aUser + " LIMIT 1",
-				[]limits.Kind{limits.KindTorn},
-			},
-			{
-				"an attempt of another bucket", "UPDATE zone_txn SET bucket_key = 'bob' WHERE zone_id = 1 AND blocked = 1 LIMIT 1",
-				[]limits.Kind{limits.KindLost},
-			},
-			{"totals counted more", "INSERT INTO zone_hour (zone_id, hour, attempts, allowed, blocked, would_block, " +
-				"successes, failures, final) SELECT 2, DATE_FORMAT(MAX(created_at), '%Y-%m-%d %H:00:00'), 99, 99, 0, 0, 0, 0, " +
-				"TRUE FROM zone_txn", []limits.Kind{limits.KindCount}},
-			{
-				"a bucket without room let an attempt pass", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, " +
-					"would_block, counted) SELECT MAX(created_at), 2, '192.0.2.2', 0, 1, 0 FROM zone_txn",
-				[]limits.Kind{limits.KindFullPassed},
-			},
-			{
-				"a bucket with room blocked an attempt", "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, " +
-					"would_block, counted) SELECT MAX(created_at), 2, '192.0.2.2', 1, 0, 0 FROM zone_txn",
-				[]limits.Kind{limits.KindCauseless},
-			},
-			{
-				"an id twice", "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) " +
-					"SELECT MAX(id), MAX(created_at) + INTERVAL 1 SECOND, 2, '192.0.2.2', 0, 0, 1 FROM zone_txn",
-				[]limits.Kind{limits.KindTwice},
-			},
-		} {
-			restore := keepTables(t, d, "zone_txn", "zone_hour")
-			enginetest.Exec(t, d.SQL, c.statement)
-			kinds, result := verifyAll(t, store, verify.Options{})
-			if !slices.Equal(kinds, c.want) {
-				t.Errorf("%s: found %v, want %v", c.name, kinds, c.want)
-			}
-			if result.Rows == 0 || result.Checked == 0 || result.Unknown != 0 {
-				t.Errorf("%s: proved %+v", c.name, result)
-			}
-			restore()
-		}
-	})
+	enginetest.Exec(t, d.SQL, "UPDATE zone_bucket_lock SET locked_until = locked_until"+ago)
+	enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL IF(action = 'release', 10, 20) MINUTE")
 }
 
 // TestTheAuditTellsWhichLimitHeldWhen narrows a zone two hours ago, and ends an override half an hour ago: rows that
@@ -187,7 +103,7 @@ func TestTheAuditTellsWhichLimitHeldWhen(t *testing.T) {
 				enginetest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 					"VALUES (UTC_TIMESTAMP(6) - INTERVAL ? MINUTE, 1, ?, 0, 0, 1)", c.minutes, c.key)
 			}
-			if kinds, result := verifyAll(t, store, verify.Options{}); !slices.Equal(kinds, c.want) || result.Unknown != 0 {
+			if kinds, result := verifyAll(t, store, verify.Options{}); !slices.Equal(kinds, c.want) || len(result.Unknown) != 0 {
 				t.Errorf("%d txns of %s %d minutes ago: found %v in %+v, want %v", c.txn, c.key, c.minutes, kinds, result, c.want)
 			}
 		}
@@ -216,23 +132,6 @@ func attemptLogins(t *testing.T, store *Store, buckets ...service.Bucket) {
 	buckets = []service.Bucket{{ZoneID: buckets[0].ZoneID, Key: "carol"}}
 	try("released")
 	release(t, store, buckets[0])
-}
-
-// keepTables returns a function that makes tables as they are now.
-func keepTables(t *testing.T, d *enginetest.Database, tables ...string) (restore func()) {
-	t.Helper()
-	for _, table := range tables {
-		enginetest.Exec(t, d.SQL, "CREATE TABLE kept_"+table+" LIKE "+table) // TiDB has no CREATE TABLE … SELECT
-		enginetest.Exec(t, d.SQL, "INSERT INTO kept_"+table+" SELECT * FROM "+table)
-	}
-	return func() {
-		t.Helper()
-		for _, table := range tables {
-			enginetest.Exec(t, d.SQL, "DELETE FROM "+table)
-			enginetest.Exec(t, d.SQL, "INSERT INTO "+table+" SELECT * FROM kept_"+table)
-			enginetest.Exec(t, d.SQL, "DROP TABLE kept_"+table)
-		}
-	}
 }
 
 func TestAProofNeitherWaitsNorStopsAnybody(t *testing.T) {

@@ -88,10 +88,10 @@ func TestAnalystsPageFindsFirstIDOfTime(t *testing.T) {
 			} else {
 				second = 1800 * (rows - n) / (rows / 2)
 			}
-			values = append(values, fmt.Sprintf("(%d, UTC_TIMESTAMP(6) - INTERVAL %d SECOND, 1, 'ann', 1, 1, 0)", id, second))
+			values = append(values, fmt.Sprintf("(%d, UTC_TIMESTAMP(6) - INTERVAL %d SECOND, 99, 'ann', 1, 1, 0, 'full')", id, second))
 		}
 		enginetest.Exec(t, root, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, "+
-			"counted) VALUES "+strings.Join(values, ", "))
+			"counted, reason) VALUES "+strings.Join(values, ", "))
 		for _, minutes := range []int{0, 1, 10, 29, 60, 200, 1000} {
 			inTime, inRange, both := since(minutes)
 			if both != inTime || inRange > inTime+1000+rows/2/15 || minutes > 0 && inTime == 0 { // 1,000 ids and two minutes

@@ -136,11 +136,11 @@ func TestTheCountReadsTheIndexAlone(t *testing.T) {
 		values := make([]string, 3000)
 		for i := range values {
 			counted := i % 100 / 99 // one of a hundred
-			values[i] = fmt.Sprintf("(UTC_TIMESTAMP(6) - INTERVAL %d SECOND, %d, 'key-%d', %d, %[4]d, %d)",
+			values[i] = fmt.Sprintf("(UTC_TIMESTAMP(6) - INTERVAL %d SECOND, %d, 'key-%d', %d, %[4]d, %d, IF(%[5]d, NULL, 'full'))",
 				i, 1+i%2, i%7, 1-counted, counted)
 		}
 		enginetest.Exec(
-			t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+			t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, reason) VALUES "+
 				strings.Join(values, ","))
 		enginetest.Exec(t, d.SQL, "ANALYZE TABLE zone_txn")
 		for _, procedure := range []string{"judge_bucket", "check_velocity_by_rule"} {

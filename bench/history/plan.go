@@ -33,8 +33,8 @@ const (
 	BlockRows = 2*pairs + devices + noisy
 )
 
-// NoisyAddress is the address with the most txns: a tenth of all. One in ten of them was let through and failed, and
-// the others were blocked.
+// NoisyAddress is the address with the most txns: a tenth of all. About one in ten of them, the first of each day, was
+// let through and failed, and the others were blocked.
 const NoisyAddress = "198.51.100.66"
 
 // FloodAddress is the address of a flood.
@@ -61,6 +61,12 @@ func (p Plan) blocks() int { return p.Rows / BlockRows }
 
 // Users returns how many users there are: one for each fifty txns, and at least a thousand.
 func (p Plan) Users() int { return max(p.Rows/50, 1000) }
+
+// IsRefused says that the user with a number is one in fifty, all of whose attempts were blocked.
+func IsRefused(user int) bool { return user%50 == 25 }
+
+// LetThrough returns how many attempts of an address that guesses were let through on each day.
+func (p Plan) LetThrough() int { return max(p.blocks()*noisy/Days/10, 1) }
 
 // Addresses returns how many addresses there are, besides the noisy one.
 func (p Plan) Addresses() int { return min(max(p.Rows/25, 1000), 1<<22) }

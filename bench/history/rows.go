@@ -17,11 +17,9 @@ const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, coun
 
 // The share of each kind of check.
 const (
-	blockedShare   = 0.02
-	successShare   = 0.78
+	successShare   = 0.80
 	failureShare   = 0.15 // the rest has no outcome
 	attemptIDShare = 0.05
-	letThrough     = 0.1 // of the checks of the noisy address
 )
 
 // Keys are drawn by Zipf's law (rand.Zipf): the k-th has a share that is proportional to (tailFrom + k) ** -tailPower.
@@ -39,6 +37,7 @@ type rows struct {
 	users, addresses *rand.Zipf
 	devices          *rand.Zipf
 	id               uint64
+	through, passed  int    // attempts of an address that guesses: at most, and so far, on this day
 	created          []byte // the instant of the check
 	line             []byte
 }
@@ -49,7 +48,7 @@ func (p Plan) WriteDay(w io.Writer, day int) error {
 	random := rand.New(rand.NewPCG(p.Seed, uint64(day)))
 	tail := func(of int) *rand.Zipf { return rand.NewZipf(random, tailPower, tailFrom, uint64(of-1)) }
 	r := &rows{
-		out: bufio.NewWriterSize(w, 1<<20), random: random, id: p.FirstID(day),
+		out: bufio.NewWriterSize(w, 1<<20), random: random, id: p.FirstID(day), through: p.LetThrough(),
 		users: tail(p.Users()), addresses: tail(p.Addresses()), devices: tail(p.Devices()),
 	}
 	for block := p.firstBlock(day); block < p.firstBlock(day+1); block++ {
@@ -59,6 +58,7 @@ func (p Plan) WriteDay(w io.Writer, day int) error {
 		}
 	}
 	if day == Days-1 {
+		r.passed = 0 // of another address
 		for n := range p.Flood {
 			r.createdAt(p.End.Add(time.Duration(n-p.Flood) * time.Microsecond))
 			r.attack(FloodAddress)
@@ -99,25 +99,26 @@ func (r *rows) pair() {
 	if r.random.Float64() < attemptIDShare {
 		user.attempt = "attempt-" + strconv.FormatUint(r.random.Uint64(), 36)
 	}
-	address := user
+	address, number := user, int(r.users.Uint64())
 	switch drawn := r.random.Float64(); {
-	case drawn < blockedShare:
+	case IsRefused(number):
 		user.blocked, user.wouldBlock, user.counted, user.reason = true, true, false, "full"
 		address.blocked, address.counted, address.reason = true, false, "elsewhere"
-	case drawn < blockedShare+successShare:
+	case drawn < successShare:
 		user.outcome, address.outcome = "success", "success"
-	case drawn < blockedShare+successShare+failureShare:
+	case drawn < successShare+failureShare:
 		user.outcome, address.outcome = "failure", "failure"
 	}
 	check := strconv.FormatInt(r.random.Int64(), 10) + "\t2"
-	r.row(ZoneUser, User(int(r.users.Uint64())), user, check)
+	r.row(ZoneUser, User(number), user, check)
 	r.row(ZoneAddress, Address(int(r.addresses.Uint64())), address, check)
 }
 
 // attack writes the row of a lone check of an address that guesses.
 func (r *rows) attack(address string) {
 	v := verdict{blocked: true, wouldBlock: true, reason: "full"}
-	if r.random.Float64() < letThrough {
+	if r.passed < r.through {
+		r.passed++
 		v = verdict{counted: true, outcome: "failure"}
 	}
 	r.row(ZoneAddress, address, v, "")

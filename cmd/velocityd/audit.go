@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -27,9 +29,10 @@ type auditCmd struct {
 
 func (auditCmd) Help() string {
 	return `Proves from the recorded rows alone that the limits were kept: no window or period
-held more attempts than the rate of its time, each check was charged in all its buckets or in none, and each attempt
-that was answered is there. It knows how zones and overrides were at each time from zone_audit, and which places were
-given back. Attempts of a time of which zone_audit knows nothing are counted, and their windows are not judged.
+held more attempts than the rate of its time, none was refused where there was room, each has the reason that held, each
+check was charged in all its buckets or in none, and each attempt that was answered is there. It knows how zones and
+overrides were at each time from zone_audit, and which places were given back. Of how many attempts something is not
+known, and why, the last lines say.
 
 It reads in pieces, waits for no lock and holds none, so checks go on beside it, and the DSN may name a replica. It
 holds a part of the open windows in memory at a time, and reads the rows again for the other parts: its memory does
@@ -122,17 +125,20 @@ type summaryJSON struct {
 // summarize prints how much was proven.
 func (c *auditCmd) summarize(w io.Writer, r verify.Result) error {
 	if c.JSON {
+		unknown := int64(0)
+		for _, n := range r.Unknown {
+			unknown += n
+		}
 		return json.NewEncoder(w).Encode(summaryJSON{
-			r.Rows, r.Unknown, r.Checked, r.Hours, r.Readings, r.Findings, r.IsCut, service.At(r.Until),
+			r.Rows, unknown, r.Checked, r.Hours, r.Readings, r.Findings, r.IsCut, service.At(r.Until),
 		})
 	}
 	fmt.Fprintf(w, "%s until %s, %s and %s of totals: %s\n", shell.Counted(int(r.Rows), "txn"),
 		r.Until.Format(time.RFC3339),
 		shell.Counted(int(r.Checked), "attempt id"), shell.Counted(int(r.Hours), "hour"),
 		shell.Counted(r.Findings, "finding"))
-	if r.Unknown > 0 {
-		fmt.Fprintf(w, "%s without a recorded limit or place: whether they had room was not judged\n",
-			shell.Counted(int(r.Unknown), "txn"))
+	for _, cause := range slices.Sorted(maps.Keys(r.Unknown)) {
+		fmt.Fprintf(w, "unknown: %s, %s\n", shell.Counted(int(r.Unknown[cause]), "txn"), cause.Why())
 	}
 	if r.IsCut {
 		fmt.Fprintln(w, "there may be more: --findings says after how many the audit ends")

@@ -104,14 +104,17 @@ func (v *verifier) verifyHours(ctx context.Context) error {
 		}
 	}
 	err := each(ctx, v.on, fmt.Sprintf(`
-SELECT zone_id, %s, attempts
+SELECT zone_id, %s, attempts, blocked, would_block, successes, failures
   FROM zone_hour
  WHERE final = TRUE
    AND hour >= '%s'
  ORDER BY hour, zone_id`, microseconds("hour"), from.Truncate(time.Hour).Format("2006-01-02 15:04:05")), func(r reading) {
 		v.result.Hours++
 		hour := proof.ZoneHour{ZoneID: r.int(0), Begin: r.instant(1)}
-		if f, differs := v.hours.Judge(hour, r.int(2)); differs && !v.oldest.IsZero() {
+		counted := proof.Counts{
+			Attempts: r.int(2), Blocked: r.int(3), WouldBlock: r.int(4), Successes: r.int(5), Failures: r.int(6),
+		}
+		if f, differs := v.hours.Judge(hour, counted); differs && !v.oldest.IsZero() {
 			v.found(f)
 		}
 	})

@@ -13,13 +13,15 @@ import (
 
 // rowColumns are those of which row makes a proof.Row. Times are numbers of microseconds, which cost less than text.
 const rowColumns = "id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', created_at), zone_id, bucket_key, " +
-	"blocked + 2 * would_block + 4 * counted, COALESCE(reason, ''), COALESCE(outcome, ''), COALESCE(attempt_id, ''), " +
+	"blocked + 2 * would_block + 4 * counted + 8 * (imprint IS NOT NULL), COALESCE(reason, ''), " +
+	"COALESCE(outcome, ''), COALESCE(attempt_id, ''), " +
 	"check_id, check_buckets, 1 + COALESCE(repeats, 0), " +
-	"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', repeated_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', uncounted_at)"
+	"TIMESTAMPDIFF(MICROSECOND, '1970-01-01', repeated_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', uncounted_at), " +
+	"COALESCE(override_id, 0)"
 
 // row returns a row of rowColumns.
 func (r reading) row() proof.Row {
-	const blocked, wouldBlock, counted = 1, 2, 4
+	const blocked, wouldBlock, counted, imprint = 1, 2, 4, 8
 	flags := r.int(4)
 	row := proof.Row{
 		Txn: service.Txn{
@@ -27,8 +29,9 @@ func (r reading) row() proof.Row {
 			Blocked: flags&blocked != 0, WouldBlock: flags&wouldBlock != 0, Counted: flags&counted != 0,
 			Reason: service.Reason(r.text(5)), Outcome: service.Outcome(r.text(6)), AttemptID: r.text(7),
 			Attempts: int(r.int(10)), LastAt: service.At(r.instant(11)), UncountedAt: service.At(r.instant(12)),
+			CheckID: r.uint(8), OverrideID: r.uint(13),
 		},
-		CheckID: r.uint(8), CheckBuckets: int(r.int(9)),
+		CheckBuckets: int(r.int(9)), HasImprint: flags&imprint != 0,
 	}
 	if row.LastAt.IsZero() {
 		row.LastAt = row.CreatedAt
@@ -38,33 +41,35 @@ func (r reading) row() proof.Row {
 
 // verifyRows judges all txns from an id on; more than once, if the windows of all buckets need too much memory at once.
 func (v *verifier) verifyRows(ctx context.Context, first uint64) error {
-	windows := proof.NewWindows(v.Rules, v.Places)
-	whole := proof.New(v.Rules, v.Since, windows, v.found,
-		func(rows []proof.Row) { v.suspects = append(v.suspects, rows) })
+	windows := proof.NewWindows(v.Rules, v.Places, v.found)
+	windows.Since, windows.Complete = v.Since, v.kept
+	windows.Suspect = func(row proof.Row) { v.given = append(v.given, row) }
+	if len(v.Zones) == 0 {
+		windows.Began = func(l proof.Lockout) { v.began = append(v.began, l) }
+	}
+	whole := proof.New(v.Rules, windows, func(rows []proof.Row) { v.suspects = append(v.suspects, rows) })
 	last, err := v.highestID(ctx)
 	if err != nil {
 		return err
 	}
 	progress := Progress{First: first, Last: last}
 	err = v.readRows(ctx, first, &progress, func(row *proof.Row) {
+		if v.oldest.IsZero() && row.ID != 1 && row.CreatedAt.After(windows.Complete) {
+			windows.Complete = row.CreatedAt.Time // rows before the first are gone, or are not read
+		}
 		whole.Add(row)
 		if v.hours.Add(row); v.oldest.IsZero() || row.CreatedAt.Before(v.oldest) {
 			v.oldest = row.CreatedAt.Time
 		}
 	})
 	whole.End()
-	err = errors.Join(err, v.judgeSuspects(ctx))
-	v.result.Rows, v.result.Readings, v.result.Unknown = progress.Rows, 1, whole.Unknown
+	v.result.Rows, v.result.Readings, v.result.Unknown = progress.Rows, 1, windows.Unknown
 	for err == nil && v.failed == nil && windows.Next() {
 		v.result.Readings++
 		progress.Parts = windows.Parts()
-		err = v.readRows(ctx, first, &progress, func(row *proof.Row) {
-			if f, over := windows.Add(row); over && !row.CreatedAt.Before(v.Since) {
-				v.found(f)
-			}
-		})
+		err = v.readRows(ctx, first, &progress, windows.Add)
 	}
-	if err == nil {
+	if err = errors.Join(err, v.judgeSuspects(ctx)); err == nil {
 		err = v.failed
 	}
 	return err
@@ -119,7 +124,8 @@ SELECT %s
 	return v.failed
 }
 
-// judgeSuspects judges the checks that may be torn.
+// judgeSuspects judges the checks that may be torn, the places that may have been given back by nothing, and the
+// lockouts that began.
 func (v *verifier) judgeSuspects(ctx context.Context) error {
 	for _, rows := range v.suspects {
 		if v.failed != nil {
@@ -129,8 +135,16 @@ func (v *verifier) judgeSuspects(ctx context.Context) error {
 			return fmt.Errorf("read check %d again: %w", rows[0].CheckID, err)
 		}
 	}
-	v.suspects = nil
-	return nil
+	for _, row := range v.given {
+		if v.failed != nil {
+			break
+		}
+		if err := v.judgeGiven(ctx, row); err != nil {
+			return fmt.Errorf("look for the success that gave the place of txn %d back: %w", row.ID, err)
+		}
+	}
+	v.suspects, v.given = nil, nil
+	return v.judgeBegan(ctx)
 }
 
 // judgeAgain reads the txns of the check of one of them by one statement, which sees all of them as they are at one
@@ -147,8 +161,26 @@ SELECT %s
 	if err != nil || len(again) == 0 || first.CreatedAt.Before(v.kept) && len(again) < first.CheckBuckets {
 		return err
 	}
-	for _, f := range proof.JudgeCheck(again, v.Rules.HasSeries()) {
+	for _, f := range proof.JudgeCheck(again) {
 		v.found(f)
 	}
 	return nil
+}
+
+// judgeGiven looks for a success in the bucket of a txn whose place was given back by one. A success of long ago may be
+// gone.
+func (v *verifier) judgeGiven(ctx context.Context, row proof.Row) error {
+	isThere := false
+	err := each(ctx, v.on, fmt.Sprintf(`
+SELECT 1
+  FROM zone_txn FORCE INDEX (zone_txn_window)
+ WHERE %s
+   AND counted IN (0, 1)
+   AND outcome = 'success'
+   AND created_at <= '%s'
+ LIMIT 1`, inBucket(row.Bucket), row.UncountedAt.Format(instantFormat)), func(reading) { isThere = true })
+	if err == nil && !isThere {
+		v.found(proof.LacksSuccess(&row))
+	}
+	return err
 }

@@ -14,7 +14,8 @@ import (
 
 // readRules reads the changes of zones and overrides, the releases, and the present settings.
 func readRules(ctx context.Context, on zonerow.Querier, rules *proof.Rules) error {
-	if err := readChanges(ctx, on, rules); err != nil {
+	const changes = "subject IN ('zone', 'override') OR " + releases
+	if err := readChanges(ctx, on, rules, changes); err != nil {
 		return fmt.Errorf("zone_audit: %w", err)
 	}
 	zones, err := zonerow.Zones(ctx, on, "\n ORDER BY id")
@@ -30,12 +31,20 @@ func readRules(ctx context.Context, on zonerow.Querier, rules *proof.Rules) erro
 	return nil
 }
 
-func readChanges(ctx context.Context, on zonerow.Querier, rules *proof.Rules) (wrong error) {
+// releases are the rows of zone_audit about buckets that were released.
+const releases = "subject = 'bucket' AND action = 'release'"
+
+// readReleases reads the releases alone.
+func readReleases(ctx context.Context, on zonerow.Querier, rules *proof.Rules) error {
+	return readChanges(ctx, on, rules, releases)
+}
+
+func readChanges(ctx context.Context, on zonerow.Querier, rules *proof.Rules, which string) (wrong error) {
 	err := byPieces(ctx, on, `
-SELECT id, `+microseconds("changed_at")+`, subject, zone_id, COALESCE(override_id, 0), state_before, state_after
+SELECT id, `+microseconds("changed_at")+`, subject, zone_id, COALESCE(override_id, 0), state_before, state_after, action
   FROM zone_audit
  WHERE id > %d
-   AND (subject IN ('zone', 'override') OR subject = 'bucket' AND action = 'release')
+   AND (`+which+`)
  ORDER BY id
  LIMIT %d`, func(id uint64, r reading) {
 		if err := addChange(rules, r); err != nil && wrong == nil {
@@ -50,14 +59,14 @@ func addChange(rules *proof.Rules, r reading) error {
 	entry := audit.Entry{
 		Subject: r.text(2), ZoneID: r.int(3), OverrideID: r.uint(4), Before: []byte(r.values[5]), After: []byte(r.values[6]),
 	}
-	if entry.Subject == "bucket" {
-		rules.AddRelease(at, entry.ZoneID)
-		return nil
-	}
+	entry.Action = r.text(7)
 	edit, err := entry.Edit()
 	switch {
 	case err != nil:
 		return err
+	case edit.Released != nil:
+		rules.AddRelease(at, *edit.Released)
+	case entry.Subject == "bucket": // without a key
 	case entry.Subject == "zone":
 		rules.AddChange(at, entry.ZoneID, edit.ZoneBefore, edit.ZoneAfter)
 	default:

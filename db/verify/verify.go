@@ -47,14 +47,14 @@ type Progress struct {
 
 // Result is the outcome of a proof.
 type Result struct {
-	Rows     int64     // txns that were read
-	Checked  int64     // attempt ids whose txns were looked up
-	Hours    int64     // of zones, whose totals were compared
-	Unknown  int64     // txns of which it is not known which limit was in force
-	Readings int       // of all rows
-	Findings int       // that were told
-	IsCut    bool      // there may be more findings
-	Until    time.Time // by the engine's clock: later rows were not read
+	Rows     int64                 // txns that were read
+	Checked  int64                 // attempt ids whose txns were looked up
+	Hours    int64                 // of zones, whose totals were compared
+	Unknown  map[proof.Cause]int64 // txns of which something was not judged
+	Readings int                   // of all rows
+	Findings int                   // that were told
+	IsCut    bool                  // there may be more findings
+	Until    time.Time             // by the engine's clock: later rows were not read
 }
 
 // errEnough ends a proof with many findings.
@@ -72,8 +72,11 @@ type verifier struct {
 	// kept and audited are the instants from which on retention has removed no txn, and no row of zone_audit.
 	kept, audited time.Time
 	failed        error // errEnough
-	// suspects are the checks to be read again after the present statement.
+	// suspects are the checks to be read again after the present statement, and given the txns for whose places a success
+	// is to be looked for. began are lockouts to be compared with those that are kept.
 	suspects [][]proof.Row
+	given    []proof.Row
+	began    []proof.Lockout
 }
 
 // Run reads all rows, attempt ids and totals, and calls found with each finding. The error says that the proof did not
@@ -91,12 +94,14 @@ func (v *verifier) run(ctx context.Context) error {
 	if err := v.readClock(ctx); err != nil {
 		return err
 	}
+	read := readReleases
 	if v.Rules == nil {
-		v.Rules = proof.NewRules()
+		v.Rules, read = proof.NewRules(), readRules
 		v.Rules.Complete = v.audited
-		if err := readRules(ctx, v.on, v.Rules); err != nil {
-			return err
-		}
+	}
+	v.Rules.ReadAt = v.result.Until.Add(v.Lag)
+	if err := read(ctx, v.on, v.Rules); err != nil {
+		return err
 	}
 	v.Rules.Settle()
 	first := uint64(0)
@@ -112,6 +117,9 @@ func (v *verifier) run(ctx context.Context) error {
 	}
 	if len(v.Zones) > 0 {
 		return nil
+	}
+	if err := v.verifyLockouts(ctx); err != nil {
+		return err
 	}
 	if err := v.verifyAnswers(ctx); err != nil {
 		return err

@@ -21,6 +21,8 @@ type AnsweredBucket struct {
 	Bucket              service.Bucket
 	Blocked, WouldBlock bool
 	TxnID               uint64
+	Reason              service.Reason
+	OverrideID          uint64
 }
 
 // Read reads the verdicts from zone_attempt.answer. It is no copy of the reading that retries are answered by, so that
@@ -33,7 +35,11 @@ func (a *Answer) Read(text []byte) error {
 	for _, list := range lists {
 		var v AnsweredBucket
 		var blocked, wouldBlock int
-		into := []any{&v.Bucket.ZoneID, &v.Bucket.Key, &blocked, &wouldBlock, &v.TxnID}
+		var skipped json.RawMessage
+		into := []any{
+			&v.Bucket.ZoneID, &v.Bucket.Key, &blocked, &wouldBlock, &v.TxnID, &skipped, &skipped, &skipped, &skipped, &skipped,
+			&v.Reason, &v.OverrideID,
+		}
 		if len(list) < len(into) {
 			return errors.New("the answer of an attempt has too few members")
 		}
@@ -71,7 +77,8 @@ func (a *Answer) Judge(txns []Row) (findings []Finding) {
 // first.
 func (a *Answer) fits(v AnsweredBucket, t *Row) bool {
 	isNamed := slices.ContainsFunc(a.Verdicts, func(other AnsweredBucket) bool {
-		return other.TxnID == t.ID && other.Bucket == t.Bucket && other.WouldBlock == t.WouldBlock
+		return other.TxnID == t.ID && other.Bucket == t.Bucket && other.WouldBlock == t.WouldBlock &&
+			other.Reason == t.Reason && other.OverrideID == t.OverrideID
 	})
 	if !isNamed || t.Blocked != a.isBlocked() || t.Bucket.ZoneID != v.Bucket.ZoneID {
 		return false

@@ -11,7 +11,7 @@ const CheckSpan = 1 << 16
 
 // checks gathers the txns of checks of several buckets.
 type checks struct {
-	rules   *Rules
+	proof   *Proof
 	suspect func([]Row)
 	open    map[uint64][]Row // by CheckID
 	begun   []begun          // in the order of their first txns; some are whole by now
@@ -31,8 +31,10 @@ func (c *checks) add(row *Row) {
 	rows := append(c.open[row.CheckID], *row)
 	if len(rows) >= row.CheckBuckets {
 		delete(c.open, row.CheckID)
-		if len(JudgeCheck(rows, c.rules.hasSeries)) > 0 {
+		if len(JudgeCheck(rows)) > 0 {
 			c.suspect(rows)
+		} else {
+			c.proof.judgeCauses(rows)
 		}
 		return
 	}
@@ -58,19 +60,16 @@ func (c *checks) end() {
 	}
 }
 
-// JudgeCheck returns a finding if txns of one check are not all or nothing. isCausedElsewhere says that the bucket that
-// was the cause may count the attempt in a txn of an earlier check.
-func JudgeCheck(rows []Row, isCausedElsewhere bool) []Finding {
+// JudgeCheck returns a finding if txns of one check are not all or nothing.
+func JudgeCheck(rows []Row) []Finding {
 	first := &rows[0]
 	torn := func(format string, args ...any) []Finding {
 		return []Finding{first.finding(KindTorn, "check %d %s", first.CheckID, fmt.Sprintf(format, args...))}
 	}
 	named := map[service.Bucket]bool{}
-	hasCause := false
 	for i := range rows {
 		row := &rows[i]
 		named[row.Bucket] = true
-		hasCause = hasCause || row.WouldBlock
 		switch {
 		case row.Blocked != first.Blocked:
 			return torn("is blocked in some buckets and not in others")
@@ -91,8 +90,50 @@ func JudgeCheck(rows []Row, isCausedElsewhere bool) []Finding {
 			return []Finding{first.finding(KindInstants, "check %d happened at several instants", first.CheckID)}
 		}
 	}
-	if first.Blocked && !hasCause && !isCausedElsewhere {
-		return []Finding{first.finding(KindCauseless, "check %d is blocked, and all its buckets had room", first.CheckID)}
-	}
 	return nil
+}
+
+// judgeCauses looks for the bucket that was the cause of a blocked check, and for lockouts that began, or did not, as if
+// no bucket, or one, had been denied.
+func (p *Proof) judgeCauses(rows []Row) {
+	first := &rows[0]
+	hasCause, isDenied, mayBeDenied := false, false, false
+	for i := range rows {
+		row := &rows[i]
+		enforces := func(z *service.Zone) bool { return z.Mode == service.ModeEnforce }
+		mayBlock := row.WouldBlock && p.rules.may(row.Bucket.ZoneID, row.CreatedAt.Time, enforces)
+		hasCause = hasCause || mayBlock
+		denies := row.Reason == service.ReasonDenied
+		mayBeDenied = mayBeDenied || denies && mayBlock
+		isDenied = isDenied || denies && p.rules.always(row.Bucket.ZoneID, row.CreatedAt.Time, enforces)
+	}
+	if first.Blocked && !hasCause && !p.isCausedElsewhere(first) {
+		p.found(first.finding(KindCauseless, "check %d is blocked, and all its buckets had room", first.CheckID))
+		return
+	}
+	for i := range rows {
+		switch row := &rows[i]; {
+		case row.Reason == service.ReasonLockout && isDenied:
+			p.found(row.finding(KindReason, "another bucket of its check was denied, and a lockout began"))
+		case row.Reason == service.ReasonFull && !mayBeDenied && p.beginsLockouts(row) && !p.isCausedElsewhere(row):
+			p.found(row.finding(KindReason, "the bucket was full, and no lockout began"))
+		}
+	}
+}
+
+// order looks for txns whose instants are not between those of their neighbours by id.
+type order struct{ before, last Row } // of the last two instants
+
+// add takes a row. A clock that was set goes on from its new time, so it is one instant alone that is out of order.
+func (o *order) add(row *Row, found func(Finding)) {
+	follows := func(later, earlier *Row) bool { return !later.CreatedAt.Before(earlier.CreatedAt.Add(-slack)) }
+	switch {
+	case o.last.ID == 0 || row.CreatedAt.Equal(o.last.CreatedAt.Time):
+		o.last = *row
+	case o.before.ID != 0 && follows(row, &o.before) && (!follows(row, &o.last) || !follows(&o.last, &o.before)):
+		found(o.last.finding(KindInstants, "its instant is not between those of the txns before and after it"))
+		o.last = *row
+	default:
+		o.before, o.last = o.last, *row
+	}
 }

@@ -17,17 +17,19 @@ const slack = 2 * time.Minute
 type Rules struct {
 	// Complete is the time from which on all changes were added. The zero time is the begin.
 	Complete time.Time
+	// ReadAt is when the changes were read: what was released later is not among them.
+	ReadAt time.Time
 	// ClockWasSet says that the clock went back at times, by itself or by hand. Then the instant at which a
-	// place was given back tells nothing of later txns, and such a place is taken to be free.
+	// place was given back tells nothing of later txns: such a place is taken to be free, and refusals are not judged.
 	ClockWasSet bool
 
 	zones     map[int64][]version
 	overrides map[uint64]*exception // by their ids
 	exact     map[service.Bucket][]*exception
 	networks  map[int64]networks
-	released  map[int64]time.Time // the newest release of each zone
-	hidden    map[int64]bool      // zones of pseudonyms with overrides of keys
-	hasSeries bool
+	released  map[service.Bucket][]time.Time
+	hidden    map[int64]bool // zones of pseudonyms with overrides of keys
+	hasSeries bool           // some zone counted attempts in txns of earlier ones
 }
 
 // networks are the overrides of a zone by their prefixes, and the lengths of these.
@@ -42,6 +44,7 @@ type version struct {
 	zone    *service.Zone // nil: there was none, or it is not known
 	isKnown bool
 	longest time.Duration // for which a txn counts by this version or a later one
+	plain   []limit       // of buckets without overrides
 }
 
 // exception is an override as it was at each time.
@@ -63,7 +66,7 @@ type state struct {
 func NewRules() *Rules {
 	return &Rules{
 		zones: map[int64][]version{}, overrides: map[uint64]*exception{}, exact: map[service.Bucket][]*exception{},
-		networks: map[int64]networks{}, released: map[int64]time.Time{}, hidden: map[int64]bool{},
+		networks: map[int64]networks{}, released: map[service.Bucket][]time.Time{}, hidden: map[int64]bool{},
 	}
 }
 
@@ -98,11 +101,15 @@ func same(a, b *service.Zone) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.WithDefaults() == b.WithDefaults()
 }
 
-// AddRelease notes that a bucket of a zone was released.
-func (r *Rules) AddRelease(at time.Time, zoneID int64) {
-	if at.After(r.released[zoneID]) {
-		r.released[zoneID] = at
-	}
+// AddRelease notes that a bucket was released: its lockout ended, and its places were given back.
+func (r *Rules) AddRelease(at time.Time, bucket service.Bucket) {
+	r.released[bucket] = append(r.released[bucket], at)
+}
+
+// wasReleased says that a bucket was released at an instant or between it and another one.
+func (r *Rules) wasReleased(bucket service.Bucket, since, until time.Time) bool {
+	isThen := func(at time.Time) bool { return !at.Before(since) && !at.After(until) }
+	return slices.ContainsFunc(r.released[bucket], isThen)
 }
 
 // AddOverrideChange adds a change of an override. before and after are nil where there was none.
@@ -137,7 +144,7 @@ func (r *Rules) Settle() {
 			v := &versions[i]
 			if v.zone != nil {
 				zone := v.zone.WithDefaults()
-				v.zone, v.longest = &zone, zone.Window
+				v.zone, v.longest, v.plain = &zone, zone.Window, []limit{limitOf(&zone, nil)}
 				r.hasSeries = r.hasSeries || zone.HasSeries()
 			}
 			if i+1 < len(versions) {
@@ -249,70 +256,37 @@ func (r *Rules) longest(bucket service.Bucket, at time.Time) (longest time.Durat
 	return longest
 }
 
-// limit is a limit that was, or may have been, in force for a bucket.
-type limit struct {
-	rate      int
-	term      service.Term
-	isMetered bool // attempts take places
+// always says that all states of a zone that were in force at some time since an instant are of a kind, and are known.
+func (r *Rules) always(id int64, since time.Time, is func(*service.Zone) bool) bool {
+	isNot := func(z *service.Zone) bool { return !is(z) }
+	if zones, known := r.zonesAt(id, since); !known || slices.ContainsFunc(zones, isNot) {
+		return false
+	}
+	return !slices.ContainsFunc(r.zones[id], func(v version) bool {
+		return v.from.After(since) && (!v.isKnown || v.zone == nil || !is(v.zone))
+	})
 }
 
-func limitOf(zone *service.Zone, o *service.Override) limit {
-	l := limit{rate: zone.Rate, term: zone.TermUnder(o), isMetered: zone.Mode != service.ModeOff}
-	if o != nil && zone.Mode != service.ModeOff {
-		l.rate, l.isMetered = o.Rate, o.Action == service.OverrideLimit
-	}
-	return l
-}
-
-// limitsOf returns the limits of which one was in force for a txn: several, if a zone or an override was changed
-// shortly before. It is not known for a pseudonym whose bucket may have an override under another one.
-func (r *Rules) limitsOf(row *Row) (limits []limit, known bool) {
-	bucket, at := row.Bucket, row.CreatedAt.Time
-	zones, known := r.zonesAt(bucket.ZoneID, at)
-	if !known || row.CheckID != 0 && r.hidden[bucket.ZoneID] && service.IsPseudonym(bucket.Key) {
-		return nil, false
-	}
-	sure, maybe := r.overridesAt(bucket, at)
-	for _, zone := range zones {
-		limits = append(limits, limitOf(zone, service.InForce(at, *zone, bucket, sure)))
-		for i := range maybe {
-			// With each of those that may have been in force, by itself and beside those that were for sure.
-			limits = append(limits, limitOf(zone, service.InForce(at, *zone, bucket, append(slices.Clone(sure), maybe[i]))),
-				limitOf(zone, service.InForce(at, *zone, bucket, maybe[i:i+1])))
-		}
-	}
-	return limits, true
+// may says that a state of a zone that was, or may have been, in force at a time is of a kind, or is not known.
+func (r *Rules) may(id int64, at time.Time, is func(*service.Zone) bool) bool {
+	zones, known := r.zonesAt(id, at)
+	return !known || slices.ContainsFunc(zones, is)
 }
 
 // overridesAt returns the overrides of a bucket that were in force for sure at a time, and those that may have been. An
 // override that was changed shortly before is among the latter in both states.
-func (r *Rules) overridesAt(bucket service.Bucket, at time.Time) (sure, maybe []service.Override) {
-	for _, e := range r.exceptionsOf(bucket) {
+func (r *Rules) overridesAt(exceptions []*exception, at time.Time) (sure, maybe []*service.Override) {
+	for _, e := range exceptions {
 		for i, s := range e.states {
 			isLast := i+1 == len(e.states)
 			switch {
 			case s.override == nil || at.Before(s.from) || !isLast && !at.Before(e.states[i+1].from.Add(slack)):
 			case !e.isUnsure && (s.from.IsZero() || !at.Before(s.from.Add(slack))) && (isLast || at.Before(e.states[i+1].from)):
-				sure = append(sure, *s.override)
+				sure = append(sure, s.override)
 			default:
-				maybe = append(maybe, *s.override)
+				maybe = append(maybe, s.override)
 			}
 		}
 	}
 	return sure, maybe
 }
-
-// mayGiveBack says that a success, a reset or a release may have given the place of a txn back that says nothing of it,
-// since rows may come from a program that did not note it; or that it took none, because its secret was tried before.
-func (r *Rules) mayGiveBack(row *Row) bool {
-	if row.CreatedAt.Before(r.released[row.Bucket.ZoneID]) {
-		return true
-	}
-	return slices.ContainsFunc(r.zones[row.Bucket.ZoneID], func(v version) bool {
-		return v.zone != nil && (v.zone.ResetOnSuccess || v.zone.RepeatSecret == service.RepeatFree ||
-			v.zone.Counts == service.CountsFailures && row.Outcome == service.OutcomeSuccess)
-	})
-}
-
-// HasSeries says that some zone counted blocked attempts in txns of earlier ones.
-func (r *Rules) HasSeries() bool { return r.hasSeries }

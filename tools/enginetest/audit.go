@@ -55,8 +55,10 @@ func (d *Database) auditAtEnd(tb testing.TB) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	d.audit(tb, verify.Options{Rules: rulesOf(zones)}, proof.KindOverRate, proof.KindInstants, proof.KindLost,
-		proof.KindRepeats, proof.KindCount)
+	rules := rulesOf(zones)
+	rules.ClockWasSet = true
+	d.audit(tb, verify.Options{Rules: rules}, proof.KindOverRate, proof.KindInstants, proof.KindLost,
+		proof.KindRepeats, proof.KindCount, proof.KindLockout)
 }
 
 // rulesOf returns the rules of zones that were never changed.

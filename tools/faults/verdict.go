@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -178,6 +179,13 @@ func (w *world) judgeTimes(v *verdict) {
 	}
 }
 
+// byClock are the kinds of findings that a clock which went back may give.
+func byClock() []string {
+	return []string{
+		"over_rate", "full_passed", "locked", "concurrent", "refused", "reason", "lockout", "instants", "charged", "uncharged",
+	}
+}
+
 // audit asks the program's own proof, which is written apart from its rule.
 func (w *world) audit(ctx context.Context, v *verdict) error {
 	out, err := program.Run(ctx, w.binary, w.ownerDSN(), "audit", "--json", "--since", "1h")
@@ -197,7 +205,7 @@ func (w *world) audit(ctx context.Context, v *verdict) error {
 		}
 		v.judged[isAudit] += said.Txns
 		v.untold[isAudit] += said.Unknown
-		isByClock := w.stepped.Load() > 0 && (said.Kind == "over_rate" || said.Kind == "full_passed")
+		isByClock := w.stepped.Load() > 0 && slices.Contains(byClock(), said.Kind)
 		switch {
 		case said.Kind == "":
 		case isByClock: // decision 0068: a clock that went back gives findings that are none
