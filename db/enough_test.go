@@ -100,9 +100,11 @@ func TestOverrideWithLongerWindowThanZoneIsObeyed(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, engine *enginetest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Minute), zone(2, 2*mostListed, time.Minute))
+		long := time.Now().UTC().Add(-time.Hour)
+		leave(t, d, service.Bucket{ZoneID: 1, Key: "x"}, long)
+		leave(t, d, service.Bucket{ZoneID: 2, Key: "x"}, long)
 		for _, id := range []int64{1, 2} {
 			bucket, other := service.Bucket{ZoneID: id, Key: "x"}, service.Bucket{ZoneID: id, Key: "other"}
-			leave(t, d, bucket, time.Now().UTC().Add(-time.Hour))
 			wantBlocked(t, store, false, bucket, other)
 			d.SetOverride(t, service.Override{
 				ZoneID: id, Key: "x", Action: service.OverrideLimit, Rate: 2,

@@ -52,9 +52,9 @@ func past(t *testing.T, d *enginetest.Database) (begin time.Time, instant func(i
 	digits := "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 " +
 		"UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
 	enginetest.Exec(t, d.SQL, fmt.Sprintf(`
-INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted)
+INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, reason)
 SELECT 3 * (n + 1), '%s' + INTERVAL n * %d SECOND, 1 + n %% 2, CONCAT('user', n %% 100),
-  n %% 5 = 0, n %% 5 = 0, n %% 5 <> 0
+  n %% 5 = 0, n %% 5 = 0, n %% 5 <> 0, IF(n %% 5 = 0, 'full', NULL)
   FROM (SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d AS n FROM %s a, %s b, %s c, %s e) AS numbers`,
 		begin.Format(session.InstantFormat), int64(step/time.Second), digits, digits, digits, digits))
 	return begin, func(id uint64) time.Time { return begin.Add(time.Duration(id/3-1) * step) }

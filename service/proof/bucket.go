@@ -87,7 +87,8 @@ func (w *Windows) judgeRoom(b *bucket, row *Row, l *limit) flaw {
 		return flaw{kind: KindLocked, text: "the bucket was locked, and it had room"}
 	case l.zone.Concurrent > 0 && underWay >= l.zone.Concurrent:
 		return flaw{kind: KindConcurrent, text: "as many attempts as concurrent were under way, and it had room"}
-	case row.passed() && !row.Counted && row.UncountedAt.IsZero() && (!l.isFree() || row.HasImprint || most == 0):
+	case row.passed() && !row.Counted && row.UncountedAt.IsZero() &&
+		(!l.isFree() || row.HasImprint || most == 0 && !w.rules.ClockWasSet):
 		return flaw{kind: KindUncharged, text: "it passed and took no place"}
 	case locked == maySo:
 		return flaw{kind: KindLocked, cause: maybe}

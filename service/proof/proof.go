@@ -165,7 +165,7 @@ func (p *Proof) judgeFlags(row *Row) {
 	case given.IsZero():
 	case row.Counted || !row.passed():
 		p.found(row.finding(KindCharged, "its place was given back, and it counts or never had one"))
-	case given.Before(row.CreatedAt.Time):
+	case given.Before(row.CreatedAt.Time) && !p.rules.ClockWasSet:
 		p.found(row.finding(KindCharged, "its place was given back before it had one"))
 	}
 	isElsewhere := row.Reason == service.ReasonElsewhere
@@ -186,7 +186,7 @@ func (p *Proof) judgeFlags(row *Row) {
 func (p *Proof) isCausedElsewhere(row *Row) bool {
 	const longest = 24 * time.Hour
 	switch {
-	case !row.CreatedAt.After(p.counted):
+	case !row.CreatedAt.After(p.counted), p.rules.ClockWasSet && !p.counted.IsZero():
 		p.windows.unknown(CauseSeries)
 	case p.rules.hasSeries && row.CreatedAt.Before(p.windows.Complete.Add(longest)):
 		p.windows.unknown(CauseHistory)
