@@ -119,11 +119,7 @@ func (c *caller) draw() *attempt {
 func (c *caller) ask(ctx context.Context) {
 	c.asked++
 	a := c.draw()
-	tries := 1
-	if a.name != "" && c.random.IntN(10) < 7 {
-		tries = 3
-	}
-	c.carryOut(ctx, a, tries)
+	c.carryOut(ctx, a, []int{1, 3, 3}[c.random.IntN(3)])
 	if a.state != acked || ctx.Err() != nil {
 		return
 	}

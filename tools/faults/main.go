@@ -177,7 +177,8 @@ func (l *lab) round(ctx context.Context, engine string, seed uint64, faults []fa
 	v.rounds[engine]++
 	w, err := l.open(ctx, engine, seed, faults)
 	if errors.Is(err, program.ErrUnready) {
-		v.breaks(isReady, "before any fault: %v", err)
+		v.breaks(isReady, "seed %d on %s, before any fault: %v", seed, engine, err)
+		fmt.Printf("%-13s seed %-8d not ready before any fault\n", engine, seed)
 		return v, nil
 	}
 	if err != nil {

@@ -33,9 +33,7 @@ const (
 )
 
 func promises() []string {
-	return []string{
-		isRecorded, isRefused, isOnce, isRate, isRoom, isOutcome, isInTime, isReady, isAudit, isLinear,
-	}
+	return []string{isRecorded, isRefused, isOnce, isRate, isRoom, isOutcome, isInTime, isReady, isAudit, isLinear}
 }
 
 // verdict is the result of one round or of several.
@@ -67,8 +65,8 @@ func (v *verdict) add(o *verdict) {
 	for _, p := range promises() {
 		v.judged[p] += o.judged[p]
 		v.untold[p] += o.untold[p]
-		if len(o.broken[p]) > 0 {
-			v.broken[p] = append(v.broken[p], o.broken[p]...)
+		for _, text := range o.broken[p] {
+			v.breaks(p, "%s", text)
 		}
 	}
 	v.answers, v.refused, v.unknown = v.answers+o.answers, v.refused+o.refused, v.unknown+o.unknown
@@ -92,11 +90,7 @@ func (v *verdict) print(w io.Writer, took time.Duration) {
 		"ready again after %.1f s\n", strings.TrimPrefix(fmt.Sprint(v.rounds), "map"), took.Seconds(), v.answers, v.refused,
 		v.unknown, v.silence.Seconds(), v.recovery.Seconds())
 	for _, p := range promises() {
-		for i, text := range v.broken[p] {
-			if i == 5 {
-				fmt.Fprintf(w, "%s: and %d more\n", p, len(v.broken[p])-i)
-				break
-			}
+		for _, text := range v.broken[p][:min(5, len(v.broken[p]))] {
 			fmt.Fprintf(w, "%s: %s\n", p, text)
 		}
 	}
@@ -183,6 +177,7 @@ func (w *world) judgeTimes(v *verdict) {
 func byClock() []string {
 	return []string{
 		"over_rate", "full_passed", "locked", "concurrent", "refused", "reason", "lockout", "instants", "charged", "uncharged",
+		"lost", // of a txn that counts later attempts, and says when the last one was
 	}
 }
 
@@ -196,16 +191,17 @@ func (w *world) audit(ctx context.Context, v *verdict) error {
 	}
 	for line := range strings.Lines(string(out)) {
 		var said struct {
-			Kind, Text string
-			Txns       int
-			Unknown    int
+			Kind, Text    string
+			At            time.Time
+			Txns, Unknown int
 		}
 		if err := json.Unmarshal([]byte(line), &said); err != nil {
 			return fmt.Errorf("read the audit: %w", err)
 		}
 		v.judged[isAudit] += said.Txns
 		v.untold[isAudit] += said.Unknown
-		isByClock := w.stepped.Load() > 0 && slices.Contains(byClock(), said.Kind)
+		stepped := w.wall(time.Duration(w.stepped.Load()) - clockBack*time.Millisecond)
+		isByClock := w.hasClock && said.At.After(stepped) && slices.Contains(byClock(), said.Kind)
 		switch {
 		case said.Kind == "":
 		case isByClock: // decision 0068: a clock that went back gives findings that are none
