@@ -193,8 +193,7 @@ func (w *world) judgeTimes(v *verdict) {
 // byClock are the kinds of findings that a clock which went back may give.
 func byClock() []string {
 	return []string{
-		"over_rate", "full_passed", "locked", "concurrent", "refused", "reason", "lockout", "instants", "charged",
-		"uncharged",
+		"over_rate", "full_passed", "locked", "concurrent", "refused", "reason", "lockout", "instants", "charged", "uncharged",
 	}
 }
 
