@@ -93,8 +93,8 @@ func JudgeCheck(rows []Row) []Finding {
 	return nil
 }
 
-// judgeCauses looks for the bucket that was the cause of a blocked check, and for lockouts that began, or did not, as if
-// no bucket, or one, had been denied.
+// judgeCauses looks for the bucket that was the cause of a blocked check, and for lockouts that began in spite of a
+// denial, or did not without one.
 func (p *Proof) judgeCauses(rows []Row) {
 	first := &rows[0]
 	hasCause, isDenied, mayBeDenied := false, false, false

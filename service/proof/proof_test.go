@@ -136,7 +136,7 @@ func filled(others ...proof.Row) []proof.Row {
 	return append([]proof.Row{txn(1, 0), txn(2, 1000)}, others...)
 }
 
-func TestEachBadPassIsFound(t *testing.T) {
+func TestEachBadPassIsFound(t *testing.T) { //nolint:funlen // a table of cases
 	t.Parallel()
 	locked := func(r *proof.Row) { r.Reason = service.ReasonLockout }
 	released := txn(2, time.Second, givenBack(time.Second))
