@@ -176,8 +176,8 @@ func (w *world) judgeTimes(v *verdict) {
 // byClock are the kinds of findings that a clock which went back may give.
 func byClock() []string {
 	return []string{
-		"over_rate", "full_passed", "locked", "concurrent", "refused", "reason", "lockout", "instants", "charged", "uncharged",
-		"lost", // of a txn that counts later attempts, and says when the last one was
+		"over_rate", "full_passed", "locked", "concurrent", "refused", "reason", "lockout", "instants", "charged",
+		"uncharged", "lost", // of a txn that counts later attempts, and says when the last one was
 	}
 }
 

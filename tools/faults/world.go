@@ -93,7 +93,7 @@ func (l *lab) open(ctx context.Context, engine string, seed uint64, faults []fau
 		w.relays = append(w.relays, r)
 	}
 	if w.sql, err = sql.Open("mysql", "auth_server@tcp("+w.relays[instances].Address()+
-		")/velocityd?interpolateParams=true&timeout=3s&parseTime=true"); err != nil {
+		")/velocityd?interpolateParams=true&timeout=3s&parseTime=true&innodb_lock_wait_timeout=2"); err != nil {
 		return nil, err
 	}
 	for n := range instances {
