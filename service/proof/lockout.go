@@ -16,7 +16,6 @@ type Lockout struct {
 	least, most  int64
 	mayBind      bool // it began in a zone that enforced, or may have
 	mayOnlyWatch bool // it began in one that did not, or may have
-	decay        int64
 }
 
 func (l *Lockout) from() int64 { return l.at.UnixMicro() }
@@ -83,7 +82,7 @@ func (w *Windows) isLocked(b *bucket, row *Row, l *limit) (certainty, Cause) {
 	case later:
 		return maySo, CauseLockout
 	case last == nil && row.Reason == service.ReasonLocked &&
-		now-l.zone.LockoutMax.Microseconds() < w.Complete.UnixMicro():
+		now-w.rules.lockouts[l.zone.ID].longest < w.Complete.UnixMicro():
 		return maySo, CauseHistory
 	case last == nil || now >= last.from()+last.most || enforces && !last.mayBind:
 		return isNot, ""
@@ -126,11 +125,10 @@ func (w *Windows) lockOut(b *bucket, row *Row, limits []limit, isJudged bool) {
 		next.mayOnlyWatch = next.mayOnlyWatch || zone.Mode != service.ModeEnforce
 		shortest = min(shortest, zone.Lockout.Microseconds(), zone.LockoutMax.Microseconds())
 		longest = max(longest, zone.LockoutMax.Microseconds())
-		next.decay = max(next.decay, zone.LockoutDecay.Microseconds())
 	}
 	if next.most == 0 { // the limit is not known
 		next.least, next.most, next.mayBind, next.mayOnlyWatch = 0, service.MaxWindow.Microseconds(), true, true
-		next.decay, shortest, longest = next.most, 0, next.most
+		shortest, longest = 0, next.most
 	}
 	p := b.had()
 	p.lockouts = append(p.lockouts, next)
@@ -156,16 +154,17 @@ func (w *Windows) lengths(last *Lockout, row *Row, zone *service.Zone) (least, m
 		}
 		return min(length*percent/100, longest)
 	}
-	now, decay := row.CreatedAt.UnixMicro(), zone.LockoutDecay.Microseconds()
+	now, decay, ever := row.CreatedAt.UnixMicro(), zone.LockoutDecay.Microseconds(), w.rules.lockouts[zone.ID]
 	switch {
 	case w.rotates(row):
 		return 0, longest // as another pseudonym of the bucket had it
-	case last == nil && now-decay-longest < w.Complete.UnixMicro():
+	case last == nil && now-decay-ever.longest < w.Complete.UnixMicro():
 		return first, longest
 	case last == nil || now > last.from()+last.most+decay || zone.Mode == service.ModeEnforce && !last.mayBind:
 		return first, first
-	case now <= last.from()+last.least+decay && (zone.Mode != service.ModeEnforce || !last.mayOnlyWatch):
+	case now <= last.from()+last.least+min(decay, ever.leastDecay) && (zone.Mode != service.ModeEnforce || !last.mayOnlyWatch):
 		return grown(last.least), grown(last.most)
 	}
+	// An edit of lockout_decay made it count again, and retention may have forgotten it before.
 	return min(first, grown(last.least)), max(first, grown(last.most))
 }

@@ -452,6 +452,41 @@ func TestTxnsAreJudgedByLimitOfTheirTime(t *testing.T) {
 	expect(t, "without its changes", unknown, four(0))
 }
 
+// TestALockoutOutlastsAnEditOfItsZone shortens lockout_max while a lockout runs, and makes lockout_decay longer after
+// one that had been forgotten.
+func TestALockoutOutlastsAnEditOfItsZone(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	edited := func(edit func(*service.Zone)) *proof.Rules {
+		before := zone(lockout, func(z *service.Zone) { z.Revision, z.LockoutMax, z.LockoutDecay = 1, 20*day, day })
+		after := before
+		after.Revision++
+		edit(&after)
+		rules := proof.NewRules()
+		rules.AddChange(start().Add(-day), 1, nil, &before)
+		rules.AddChange(start().Add(2*day), 1, &before, &after)
+		rules.AddZone(after)
+		return rules
+	}
+	locked := txn(9, 4*day, blocked, because(service.ReasonLocked))
+	rules := edited(func(z *service.Zone) { z.LockoutMax = day })
+	rules.Settle()
+	windows := proof.NewWindows(rules, proof.DefaultPlaces, func(f proof.Finding) { t.Error("rows before are gone:", f) })
+	windows.Complete = start().Add(2 * day)
+	if windows.Add(&locked); windows.Unknown[proof.CauseHistory] != 1 {
+		t.Errorf("a lockout that began before all rows: not known are %v", windows.Unknown)
+	}
+	again := []proof.Row{
+		txn(1, 0), txn(2, 1000), txn(3, time.Second, blocked, because(service.ReasonLockout)),
+		txn(4, 3*day), txn(5, 3*day), txn(6, 3*day, blocked, because(service.ReasonLockout)),
+		txn(7, 3*day+90*time.Minute, blocked, because(service.ReasonLocked)),
+	}
+	expect(t, "it grows from one of long ago", edited(func(z *service.Zone) { z.LockoutDecay = 9 * day }), again)
+	again[6] = txn(7, 3*day+90*time.Minute)
+	expect(t, "retention had forgotten the one of long ago", edited(func(z *service.Zone) { z.LockoutDecay = 9 * day }), again)
+	expect(t, "it does not grow", edited(func(z *service.Zone) { z.LockoutFactor = 3 }), again)
+}
+
 func TestASmallMemoryFindsTheSame(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

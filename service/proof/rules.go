@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"time"
@@ -29,8 +30,12 @@ type Rules struct {
 	networks  map[int64]networks
 	released  map[service.Bucket][]time.Time
 	hidden    map[int64]bool // zones of pseudonyms with overrides of keys
-	hasSeries bool           // some zone counted attempts in txns of earlier ones
+	lockouts  map[int64]lockoutBounds
+	hasSeries bool // some zone counted attempts in txns of earlier ones
 }
+
+// lockoutBounds are those of all states of a zone, in microseconds: a lockout outlasts an edit of the zone.
+type lockoutBounds struct{ longest, leastDecay, mostDecay int64 }
 
 // networks are the overrides of a zone by their prefixes, and the lengths of these.
 type networks struct {
@@ -67,6 +72,7 @@ func NewRules() *Rules {
 	return &Rules{
 		zones: map[int64][]version{}, overrides: map[uint64]*exception{}, exact: map[service.Bucket][]*exception{},
 		networks: map[int64]networks{}, released: map[service.Bucket][]time.Time{}, hidden: map[int64]bool{},
+		lockouts: map[int64]lockoutBounds{},
 	}
 }
 
@@ -139,18 +145,23 @@ func (r *Rules) exceptionOf(id uint64) *exception {
 
 // Settle makes the rules ready for questions.
 func (r *Rules) Settle() {
-	for _, versions := range r.zones {
+	for id, versions := range r.zones {
+		bounds := lockoutBounds{leastDecay: math.MaxInt64}
 		for i := range slices.Backward(versions) {
 			v := &versions[i]
 			if v.zone != nil {
 				zone := v.zone.WithDefaults()
 				v.zone, v.longest, v.plain = &zone, zone.Window, []limit{limitOf(&zone, nil)}
 				r.hasSeries = r.hasSeries || zone.HasSeries()
+				bounds.longest = max(bounds.longest, zone.LockoutMax.Microseconds())
+				bounds.leastDecay = min(bounds.leastDecay, zone.LockoutDecay.Microseconds())
+				bounds.mostDecay = max(bounds.mostDecay, zone.LockoutDecay.Microseconds())
 			}
 			if i+1 < len(versions) {
 				v.longest = max(v.longest, versions[i+1].longest)
 			}
 		}
+		r.lockouts[id] = bounds
 	}
 	for _, e := range r.overrides {
 		for _, s := range e.states {

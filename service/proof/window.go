@@ -263,16 +263,16 @@ func (w *Windows) drop(b *bucket, row *Row) {
 		b.isThin = false
 	}
 	w.suspectGiven(b, row)
-	w.dropPast(b, now, since)
+	w.dropPast(b, row.Bucket.ZoneID, now, since)
 }
 
-func (w *Windows) dropPast(b *bucket, now, since int64) {
-	p := b.past
+func (w *Windows) dropPast(b *bucket, zoneID, now, since int64) {
+	p, decay := b.past, w.rules.lockouts[zoneID].mostDecay
 	if p == nil {
 		return
 	}
 	p.open = slices.DeleteFunc(p.open, func(o place) bool { return o.from <= since || o.until <= now })
-	p.lockouts = slices.DeleteFunc(p.lockouts, func(l Lockout) bool { return l.from()+l.most+l.decay < now })
+	p.lockouts = slices.DeleteFunc(p.lockouts, func(l Lockout) bool { return l.from()+l.most+decay < now })
 	if len(p.open)+len(p.lockouts)+len(p.given) == 0 && (p.succeeded == math.MaxInt64 || len(b.places) == 0) {
 		b.past = nil
 	}
@@ -314,7 +314,7 @@ func (w *Windows) lighten(row *Row) {
 		since := now - w.rules.longest(key, row.CreatedAt.Time).Microseconds()
 		b.places = slices.DeleteFunc(b.places, func(p place) bool { return p.from <= since || p.until < now })
 		w.suspectGiven(b, row)
-		w.dropPast(b, now, since)
+		w.dropPast(b, key.ZoneID, now, since)
 	})
 	for w.weight > w.most/2 && w.part.bits < mostBits {
 		bit := uint64(1) << w.part.bits
