@@ -134,6 +134,42 @@ func attemptLogins(t *testing.T, store *Store, buckets ...service.Bucket) {
 	release(t, store, buckets[0])
 }
 
+// TestASuccessThatRetentionRemovedIsNotMissed lets retention remove the success that reset a bucket, and leave a later
+// txn of it.
+func TestASuccessThatRetentionRemovedIsNotMissed(t *testing.T) {
+	t.Parallel()
+	eachVerified(t, func(t *testing.T, d *enginetest.Database, store *Store) {
+		d.LeaveUnaudited()
+		d.SetZone(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, ResetOnSuccess: true})
+		var ids []uint64
+		for range 2 {
+			found, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{
+				{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}},
+			}})
+			if err != nil || found[0].Err != nil {
+				t.Fatal(err, found)
+			}
+			ids = append(ids, found[0].TxnID())
+		}
+		report := service.Report{TxnID: ids[0], Outcome: service.OutcomeSuccess}
+		if errs, err := store.ReportAll(t.Context(), []service.Report{report}); err != nil || errs[0] != nil {
+			t.Fatal(err, errs)
+		}
+		enginetest.Exec(t, d.SQL, "UPDATE zone_audit SET changed_at = changed_at - INTERVAL 60 DAY")
+		enginetest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = ?", ids[0])
+		for hours, want := range map[int][]limits.Kind{710: nil, 690: {limits.KindUncharged}} {
+			enginetest.Exec(t, d.SQL, "UPDATE zone_txn SET uncounted_at = uncounted_at - INTERVAL TIMESTAMPDIFF(SECOND, "+
+				"UTC_TIMESTAMP(6) - INTERVAL ? HOUR, created_at) SECOND, created_at = created_at - INTERVAL TIMESTAMPDIFF(SECOND, "+
+				"UTC_TIMESTAMP(6) - INTERVAL ? HOUR, created_at) SECOND", hours, hours)
+			enginetest.Exec(t, d.SQL, "UPDATE retention_policy SET keep_days = 30")
+			kinds, result := verifyAll(t, store, verify.Options{})
+			if !slices.Equal(kinds, want) || want == nil && result.Unknown[limits.CauseHistory] != 1 {
+				t.Errorf("%d hours ago: found %v in %+v, want %v", hours, kinds, result, want)
+			}
+		}
+	})
+}
+
 func TestAProofNeitherWaitsNorStopsAnybody(t *testing.T) {
 	t.Parallel()
 	eachVerified(t, func(t *testing.T, d *enginetest.Database, store *Store) {

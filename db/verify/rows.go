@@ -47,6 +47,7 @@ func (v *verifier) verifyRows(ctx context.Context, first uint64) error {
 	if len(v.Zones) == 0 {
 		windows.Began = func(l proof.Lockout) { v.began = append(v.began, l) }
 	}
+	v.result.Unknown = windows.Unknown
 	whole := proof.New(v.Rules, windows, func(rows []proof.Row) { v.suspects = append(v.suspects, rows) })
 	last, err := v.highestID(ctx)
 	if err != nil {
@@ -63,7 +64,7 @@ func (v *verifier) verifyRows(ctx context.Context, first uint64) error {
 		}
 	})
 	whole.End()
-	v.result.Rows, v.result.Readings, v.result.Unknown = progress.Rows, 1, windows.Unknown
+	v.result.Rows, v.result.Readings = progress.Rows, 1
 	for err == nil && v.failed == nil && windows.Next() {
 		v.result.Readings++
 		progress.Parts = windows.Parts()
@@ -167,8 +168,11 @@ SELECT %s
 	return nil
 }
 
-// judgeGiven looks for a success in the bucket of a txn whose place was given back by one. A success of long ago may be
-// gone.
+// longestLogin is how long after an attempt its success is expected at the latest.
+const longestLogin = 24 * time.Hour
+
+// judgeGiven looks for a success in the bucket of a txn whose place was given back by one. Retention may have removed
+// the txn of the success, and left a later one.
 func (v *verifier) judgeGiven(ctx context.Context, row proof.Row) error {
 	isThere := false
 	err := each(ctx, v.on, fmt.Sprintf(`
@@ -179,7 +183,11 @@ SELECT 1
    AND outcome = 'success'
    AND created_at <= '%s'
  LIMIT 1`, inBucket(row.Bucket), row.UncountedAt.Format(instantFormat)), func(reading) { isThere = true })
-	if err == nil && !isThere {
+	switch {
+	case err != nil || isThere:
+	case row.UncountedAt.Before(v.kept.Add(longestLogin)):
+		v.result.Unknown[proof.CauseHistory]++
+	default:
 		v.found(proof.LacksSuccess(&row))
 	}
 	return err
