@@ -21,6 +21,7 @@ type past struct {
 	lockouts  []Lockout // the last few
 	given     []Row     // txns whose places were given back by a success that was not seen yet
 	succeeded int64     // instant of the oldest txn with a success
+	imprinted int64     // instant of the newest place with an imprint of its secret
 }
 
 // place is the interval in which a txn took a place, in microseconds since 1970.
@@ -74,9 +75,10 @@ func judgeDenied(row *Row, l *limit) flaw {
 
 // judgeRoom judges a row that says that the bucket had room.
 func (w *Windows) judgeRoom(b *bucket, row *Row, l *limit) flaw {
-	least, most := b.taken(row, l)
+	least, _ := b.taken(row, l)
 	locked, maybe := w.isLocked(b, row, l)
 	underWay, atMost := b.underWay(row, l)
+	isUncharged := row.passed() && !row.Counted && row.UncountedAt.IsZero()
 	switch {
 	case least >= l.rate && row.Blocked:
 		return flaw{kind: KindReason, text: "it says that another bucket was the cause, and this one was full"}
@@ -87,15 +89,36 @@ func (w *Windows) judgeRoom(b *bucket, row *Row, l *limit) flaw {
 		return flaw{kind: KindLocked, text: "the bucket was locked, and it had room"}
 	case l.zone.Concurrent > 0 && underWay >= l.zone.Concurrent:
 		return flaw{kind: KindConcurrent, text: "as many attempts as concurrent were under way, and it had room"}
-	case row.passed() && !row.Counted && row.UncountedAt.IsZero() &&
-		(!l.isFree() || row.HasImprint || most == 0 && !w.rules.ClockWasSet):
+	case isUncharged && (!l.isFree() || row.HasImprint):
 		return flaw{kind: KindUncharged, text: "it passed and took no place"}
+	case isUncharged && !b.hasImprint(row, l):
+		return w.judgeFree(row, l)
 	case locked == maySo:
 		return flaw{kind: KindLocked, cause: maybe}
 	case l.zone.Concurrent > 0 && atMost >= l.zone.Concurrent:
 		return flaw{kind: KindConcurrent, cause: CauseOutcomes}
 	}
 	return flaw{}
+}
+
+// hasImprint says that a txn with a secret may count at the instant of a row: another attempt with the secret is free.
+func (b *bucket) hasImprint(row *Row, l *limit) bool {
+	return b.past != nil && b.imprinted > l.since(row.CreatedAt.Time)
+}
+
+// judgeFree judges a row that passed and took no place, where only an attempt with a secret of before may, and no txn
+// of before has a secret.
+func (w *Windows) judgeFree(row *Row, l *limit) flaw {
+	f := flaw{kind: KindUncharged, text: "it passed and took no place, and no txn that counts has a secret"}
+	switch {
+	case w.rules.ClockWasSet:
+		f.cause = CauseClock
+	case w.rotates(row):
+		f.cause = CausePseudonyms // the secret was tried under another pseudonym
+	case l.since(row.CreatedAt.Time) < w.Complete.UnixMicro():
+		f.cause = CauseHistory
+	}
+	return f
 }
 
 // judgeRefusal judges a row that says that the bucket had no room.
@@ -145,7 +168,7 @@ func (w *Windows) judgeRefusal(b *bucket, row *Row, l *limit) flaw {
 func (b *bucket) taken(row *Row, l *limit) (least, most int) {
 	now := row.CreatedAt.UnixMicro()
 	at, _ := slices.BinarySearchFunc(b.places, l.since(row.CreatedAt.Time)+1, compareFrom)
-	if n := len(b.places) - at; n < l.rate && !l.isFree() || !b.isThin {
+	if n := len(b.places) - at; n < l.rate || !b.isThin {
 		return n, n // or fewer: it makes no difference
 	}
 	for _, p := range b.places[at:] {
@@ -155,7 +178,7 @@ func (b *bucket) taken(row *Row, l *limit) (least, most int) {
 		if p.until >= now {
 			most++
 		}
-		if least >= l.rate && most > 0 {
+		if least >= l.rate {
 			break
 		}
 	}

@@ -184,7 +184,7 @@ func TestEachBadPassIsFound(t *testing.T) { //nolint:funlen // a table of cases
 		},
 		{
 			"a repeated secret that was not tried", zone(free),
-			[]proof.Row{txn(1, 0, uncounted)},
+			[]proof.Row{txn(1, 0), txn(2, time.Second, uncounted)},
 			[]proof.Kind{proof.KindUncharged},
 		},
 		{
@@ -380,6 +380,12 @@ func TestWhatIsNotKnownIsCounted(t *testing.T) {
 				txn(3, time.Second, pair, blocked, pseudonym("old")), txn(4, time.Second, pair, blocked, pseudonym("new")),
 			}, 2,
 		},
+		{
+			proof.CausePseudonyms, zone(free), []proof.Row{
+				txn(1, 0, imprint, pseudonym("old")), txn(2, time.Second, pair, uncounted, pseudonym("old")),
+				txn(3, time.Second, pair, uncounted, pseudonym("new")),
+			}, 1,
+		},
 		{proof.CauseErased, zone(), []proof.Row{txn(1, 0, blocked, key("erased:0"))}, 1},
 		{
 			proof.CauseOutcomes, zone(concurrent),
@@ -452,6 +458,25 @@ func TestTxnsAreJudgedByLimitOfTheirTime(t *testing.T) {
 	expect(t, "without its changes", unknown, four(0))
 }
 
+// wantCut wants that a row is not judged, because those before an instant are gone.
+func wantCut(t *testing.T, rules *proof.Rules, complete time.Time, row proof.Row) {
+	t.Helper()
+	rules.Settle()
+	windows := proof.NewWindows(rules, proof.DefaultPlaces, func(f proof.Finding) { t.Error("rows before are gone:", f) })
+	windows.Complete = complete
+	if windows.Add(&row); windows.Unknown[proof.CauseHistory] != 1 {
+		t.Errorf("rows before are gone: not known are %v", windows.Unknown)
+	}
+}
+
+func TestRowsThatAreGoneMayExplainOthers(t *testing.T) {
+	t.Parallel()
+	wantCut(t, rulesOf(zone()), start(), txn(9, time.Second, blocked))
+	wantCut(t, rulesOf(zone(free)), start(), txn(9, time.Second, uncounted))
+	wantCut(t, rulesOf(zone(concurrent)), start(), txn(9, time.Second, blocked, because(service.ReasonConcurrent)))
+	wantCut(t, rulesOf(zone(lockout)), start(), txn(9, time.Second, blocked, because(service.ReasonLocked)))
+}
+
 // TestALockoutOutlastsAnEditOfItsZone shortens lockout_max while a lockout runs, and makes lockout_decay longer after
 // one that had been forgotten.
 func TestALockoutOutlastsAnEditOfItsZone(t *testing.T) {
@@ -468,14 +493,8 @@ func TestALockoutOutlastsAnEditOfItsZone(t *testing.T) {
 		rules.AddZone(after)
 		return rules
 	}
-	locked := txn(9, 4*day, blocked, because(service.ReasonLocked))
-	rules := edited(func(z *service.Zone) { z.LockoutMax = day })
-	rules.Settle()
-	windows := proof.NewWindows(rules, proof.DefaultPlaces, func(f proof.Finding) { t.Error("rows before are gone:", f) })
-	windows.Complete = start().Add(2 * day)
-	if windows.Add(&locked); windows.Unknown[proof.CauseHistory] != 1 {
-		t.Errorf("a lockout that began before all rows: not known are %v", windows.Unknown)
-	}
+	wantCut(t, edited(func(z *service.Zone) { z.LockoutMax = day }), start().Add(2*day),
+		txn(9, 4*day, blocked, because(service.ReasonLocked)))
 	again := []proof.Row{
 		txn(1, 0), txn(2, 1000), txn(3, time.Second, blocked, because(service.ReasonLockout)),
 		txn(4, 3*day), txn(5, 3*day), txn(6, 3*day, blocked, because(service.ReasonLockout)),

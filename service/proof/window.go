@@ -198,6 +198,10 @@ func (w *Windows) note(b *bucket, row *Row, limits []limit, isJudged bool) {
 	}
 	at, _ := slices.BinarySearchFunc(b.places, now, compareFrom)
 	b.places = slices.Insert(b.places, at, taken)
+	if row.HasImprint {
+		p := b.had()
+		p.imprinted = max(p.imprinted, now)
+	}
 	if w.hadNoOutcome(row) && slices.ContainsFunc(limits, func(l limit) bool { return l.zone.Concurrent > 0 }) {
 		p := b.had()
 		p.open = append(p.open, taken)
@@ -273,7 +277,8 @@ func (w *Windows) dropPast(b *bucket, zoneID, now, since int64) {
 	}
 	p.open = slices.DeleteFunc(p.open, func(o place) bool { return o.from <= since || o.until <= now })
 	p.lockouts = slices.DeleteFunc(p.lockouts, func(l Lockout) bool { return l.from()+l.most+decay < now })
-	if len(p.open)+len(p.lockouts)+len(p.given) == 0 && (p.succeeded == math.MaxInt64 || len(b.places) == 0) {
+	if len(p.open)+len(p.lockouts)+len(p.given) == 0 && p.imprinted <= since &&
+		(p.succeeded == math.MaxInt64 || len(b.places) == 0) {
 		b.past = nil
 	}
 }
