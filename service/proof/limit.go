@@ -103,17 +103,14 @@ func (r *Rules) limitsOf(row *Row) (limits []limit, why Cause) {
 	case isErased(bucket.Key) && len(r.networks[bucket.ZoneID].of) > 0:
 		return nil, CauseErased // an address that nobody knows
 	}
-	exceptions := r.exceptionsOf(bucket)
-	if len(zones) == 1 && len(exceptions) == 0 {
+	sure, maybe := r.overridesAt(bucket, at)
+	if len(zones) == 1 && len(sure)+len(maybe) == 0 {
 		return r.plainOf(bucket.ZoneID, at), ""
 	}
-	sure, maybe := r.overridesAt(exceptions, at)
 	for _, zone := range zones {
 		limits = append(limits, limitOf(zone, inForce(at, zone, sure...)))
-		for i := range maybe {
-			// With each of those that may have been in force, by itself and beside those that were for sure.
-			limits = append(limits, limitOf(zone, inForce(at, zone, append(slices.Clone(sure), maybe[i])...)),
-				limitOf(zone, inForce(at, zone, maybe[i])))
+		for i := range maybe { // each beside those that were in force for sure
+			limits = append(limits, limitOf(zone, inForce(at, zone, append(slices.Clone(sure), maybe[i])...)))
 		}
 	}
 	return limits, ""

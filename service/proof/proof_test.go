@@ -453,6 +453,25 @@ func TestTxnsAreJudgedByLimitOfTheirTime(t *testing.T) {
 		txn(1, 0), txn(2, time.Hour-1000), txn(3, 2*time.Hour), txn(4, 4*time.Hour), txn(5, 4*time.Hour),
 	}, proof.KindOverRate)
 
+	moved := proof.NewRules()
+	before, after := exception, exception
+	before.Action, after.Action, after.Key = service.OverrideDeny, service.OverrideDeny, "b"
+	moved.AddOverrideChange(start().Add(-time.Hour), 9, nil, &before)
+	moved.AddOverrideChange(start().Add(time.Hour), 9, &before, &after)
+	moved.AddZone(zone())
+	expect(t, "an override was given another key", moved, []proof.Row{
+		txn(1, 0), txn(2, 0, key("b")), txn(3, 2*time.Hour), txn(4, 2*time.Hour, key("b")),
+	}, proof.KindDenied, proof.KindDenied)
+
+	denied := func(complete time.Time) *proof.Rules {
+		rules := rulesOf(zone())
+		rules.Complete = complete
+		rules.AddOverride(service.Override{ID: 9, ZoneID: 1, Key: "a", Action: service.OverrideDeny})
+		return rules
+	}
+	expect(t, "denied since an unknown time", denied(time.Time{}), []proof.Row{txn(1, 0)})
+	expect(t, "denied since before all changes", denied(start().Add(-time.Hour)), []proof.Row{txn(1, 0)}, proof.KindDenied)
+
 	unknown := proof.NewRules()
 	unknown.AddZone(narrow) // its first change is missing
 	expect(t, "without its changes", unknown, four(0))

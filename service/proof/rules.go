@@ -127,10 +127,11 @@ func (r *Rules) AddOverrideChange(at time.Time, id uint64, before, after *servic
 	e.states = append(e.states, state{from: at, override: after})
 }
 
-// AddOverride adds an override as it is now. Without a change that made it, it may have been in force at each time.
+// AddOverride adds an override as it is now. Without a change that made it, it is older than all changes that were
+// added; if these reach to the begin, it is not known since when it is there.
 func (r *Rules) AddOverride(o service.Override) {
 	if e := r.exceptionOf(o.ID); len(e.states) == 0 {
-		e.states, e.isUnsure = []state{{override: &o}}, true
+		e.states, e.isUnsure = []state{{override: &o}}, r.Complete.IsZero()
 	}
 }
 
@@ -286,12 +287,12 @@ func (r *Rules) may(id int64, at time.Time, is func(*service.Zone) bool) bool {
 
 // overridesAt returns the overrides of a bucket that were in force for sure at a time, and those that may have been. An
 // override that was changed shortly before is among the latter in both states.
-func (r *Rules) overridesAt(exceptions []*exception, at time.Time) (sure, maybe []*service.Override) {
-	for _, e := range exceptions {
+func (r *Rules) overridesAt(bucket service.Bucket, at time.Time) (sure, maybe []*service.Override) {
+	for _, e := range r.exceptionsOf(bucket) {
 		for i, s := range e.states {
 			isLast := i+1 == len(e.states)
 			switch {
-			case s.override == nil || at.Before(s.from) || !isLast && !at.Before(e.states[i+1].from.Add(slack)):
+			case s.override == nil || !isOf(s.override, bucket) || at.Before(s.from) || !isLast && !at.Before(e.states[i+1].from.Add(slack)):
 			case !e.isUnsure && (s.from.IsZero() || !at.Before(s.from.Add(slack))) && (isLast || at.Before(e.states[i+1].from)):
 				sure = append(sure, s.override)
 			default:
@@ -300,4 +301,13 @@ func (r *Rules) overridesAt(exceptions []*exception, at time.Time) (sure, maybe 
 		}
 	}
 	return sure, maybe
+}
+
+// isOf says that an override is one of a bucket: an edit may have given it another key.
+func isOf(o *service.Override, bucket service.Bucket) bool {
+	if o.Key != "" {
+		return o.Key == bucket.Key
+	}
+	network, isAddress := service.NetworkOf(bucket.Key)
+	return isAddress && o.Prefix.Bits() <= network.Bits() && o.Prefix.Contains(network.Addr())
 }
