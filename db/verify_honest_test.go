@@ -17,6 +17,9 @@ import (
 	"velocityd/tools/enginetest"
 )
 
+// honestOnes is how many honestZones has.
+const honestOnes = 14
+
 // honestZones are zones of every kind, whose windows and lockouts last for some weeks.
 func honestZones() []service.Zone {
 	const day = 24 * time.Hour
@@ -36,6 +39,14 @@ func honestZones() []service.Zone {
 		{Rate: 3, ResetOnSuccess: true, Calendar: service.Calendar{Period: service.PeriodWeek}},
 		{Rate: 3, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}, Lockout: 8 * day},
 		{Rate: 0},
+		{
+			Rate: 4, RepeatSecret: service.RepeatFree, Counts: service.CountsFailures, ResetOnSuccess: true, RecordBlocked: 1,
+			Concurrent: 3,
+		},
+		{
+			Rate: 2, Counts: service.CountsFailures, ResetOnSuccess: true, RecordBlocked: 2, Lockout: 3 * day,
+			LockoutMax: 20 * day, LockoutDecay: day,
+		},
 	}
 	for i := range zones {
 		zones[i].ID = int64(i + 1)
@@ -104,7 +115,7 @@ func secretKey(t *testing.T, id, digits string) service.SecretKey {
 func (c populace) act(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	var err error
-	switch zone := random.Int64N(12) + 1; random.IntN(30) {
+	switch zone := random.Int64N(honestOnes) + 1; random.IntN(30) {
 	case 0:
 		err = c.edit(t, random, zone)
 	case 1:
@@ -140,7 +151,7 @@ func (c populace) check(t *testing.T, random *rand.Rand) error {
 	checks := make([]service.Check, pick(random, 1, 1, 3))
 	for i := range checks {
 		for range pick(random, 1, 1, 2, 3) {
-			checks[i].Buckets = append(checks[i].Buckets, c.bucket(random, random.Int64N(12)+1))
+			checks[i].Buckets = append(checks[i].Buckets, c.bucket(random, random.Int64N(honestOnes)+1))
 		}
 		checks[i].AttemptID = pick(random, "", fmt.Sprintf("%x", random.Uint64()))
 		checks[i].SecretHash = pick(random, "", "0123456789abcdef", "fedcba9876543210")
@@ -167,7 +178,7 @@ func (c populace) edit(t *testing.T, random *rand.Rand, id int64) error {
 	if err != nil {
 		return err
 	}
-	switch random.IntN(8) {
+	switch random.IntN(11) {
 	case 0:
 		z.Rate = random.IntN(5)
 	case 1:
@@ -182,6 +193,15 @@ func (c populace) edit(t *testing.T, random *rand.Rand, id int64) error {
 		z.RecordBlocked = random.IntN(3)
 	case 6:
 		z.RepeatSecret = pick(random, service.RepeatCount, service.RepeatFree)
+	case 7:
+		z.LockoutMax = pick(random, 0, 2*24*time.Hour, 20*24*time.Hour)
+	case 8:
+		z.LockoutDecay = pick(random, 0, time.Hour, 20*24*time.Hour)
+	case 9:
+		z.Window, z.Calendar = 0, service.Calendar{Period: pick(random, service.PeriodDay, service.PeriodWeek)}
+		if random.IntN(2) == 0 {
+			z.Window, z.Calendar = pick(random, 10*24*time.Hour, 15*24*time.Hour), service.Calendar{}
+		}
 	default:
 		z.ResetOnSuccess = !z.ResetOnSuccess
 	}
@@ -260,9 +280,20 @@ func (c populace) moveIntoThePast(t *testing.T) {
 	}
 }
 
-// wantHonest wants no finding, with much memory and with little, and most of the txns to be judged.
+// wantHonest wants no finding, of a part of the time, with much memory and with little, and most of the txns to be
+// judged.
 func (c populace) wantHonest(t *testing.T, when string) {
 	t.Helper()
+	for _, days := range []int{8, 16} {
+		o := verify.Options{
+			Findings: 1000, Places: limits.DefaultPlaces, Since: time.Now().AddDate(0, 0, -days),
+		}
+		if _, err := c.store.VerifyLimits(t.Context(), o, func(f limits.Finding) {
+			t.Errorf("%s, since %d days: %s", when, days, f)
+		}); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, places := range []int{limits.DefaultPlaces, 100} {
 		o := verify.Options{Findings: 1000, Places: places}
 		result, err := enginetest.Consistently(t, c.d, func() (verify.Result, error) {
