@@ -11,11 +11,11 @@ import (
 // bucket is the past of a bucket, as far as it says something of later txns.
 type bucket struct {
 	places []place
-	isThin bool // some places may have been given back
+	isThin bool // some places were given back
 	*past       // nil in most
 }
 
-// past is what most buckets have not.
+// past is the part that most buckets do not have.
 type past struct {
 	open      []place   // attempts without an outcome, in zones with concurrent
 	lockouts  []Lockout // the last few
@@ -27,15 +27,15 @@ type past struct {
 // place is the interval in which a txn took a place, in microseconds since 1970.
 type place struct{ from, until int64 }
 
-// flaw says that a row does not follow from a limit and the past of its bucket. With a cause it may follow from what is
-// not known.
+// flaw says that a row does not follow from a limit and the past of its bucket. A flaw with a cause is no finding: the
+// cause says which fact is not known.
 type flaw struct {
 	kind  Kind
 	text  string
 	cause Cause
 }
 
-// had returns what there is but for places.
+// had returns the past of a bucket, and makes one if there is none.
 func (b *bucket) had() *past {
 	if b.past == nil {
 		b.past = &past{succeeded: math.MaxInt64}

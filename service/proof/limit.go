@@ -91,7 +91,7 @@ func inForce(at time.Time, zone *service.Zone, overrides ...*service.Override) (
 }
 
 // limitsOf returns the limits of which one was in force for a txn: several, if a zone or an override was changed
-// shortly before. Without any it is not known, for the cause.
+// shortly before. If it returns none, the limit is not known, and why is the cause.
 func (r *Rules) limitsOf(row *Row) (limits []limit, why Cause) {
 	bucket, at := row.Bucket, row.CreatedAt.Time
 	zones, known := r.zonesAt(bucket.ZoneID, at)
@@ -101,7 +101,7 @@ func (r *Rules) limitsOf(row *Row) (limits []limit, why Cause) {
 	case row.CheckID != 0 && r.hidden[bucket.ZoneID] && service.IsPseudonym(bucket.Key):
 		return nil, CausePseudonyms // the override may be that of another one
 	case isErased(bucket.Key) && len(r.networks[bucket.ZoneID].of) > 0:
-		return nil, CauseErased // an address that nobody knows
+		return nil, CauseErased // the address, and so its network, is not known
 	}
 	sure, maybe := r.overridesAt(bucket, at)
 	if len(zones) == 1 && len(sure)+len(maybe) == 0 {

@@ -59,7 +59,7 @@ func (r *Rules) JudgeLockout(last Lockout, kept KeptLockout) (f Finding, differs
 	return f, text != ""
 }
 
-// certainty of a thing that may not be known.
+// certainty is the answer to a question whose facts may not all be known.
 type certainty int
 
 const (
@@ -90,8 +90,8 @@ func (w *Windows) isLocked(b *bucket, row *Row, l *limit) (certainty, Cause) {
 	return maySo, CauseLockout
 }
 
-// lastLockout returns the last lockout of the bucket before a row, unless it was released; and whether one began later
-// that was recorded before, by an attempt without a txn of its own.
+// lastLockout returns the last lockout of the bucket before a row, unless it was released. later says that an earlier
+// txn stands for several attempts, and the last of them began a lockout after the row.
 func (w *Windows) lastLockout(b *bucket, row *Row) (last *Lockout, later bool) {
 	if b.past == nil {
 		return nil, false

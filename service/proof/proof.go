@@ -79,7 +79,7 @@ func (c Cause) Why() string {
 	case CauseSeries:
 		return "because another bucket of the check may count the attempt in an earlier txn"
 	case CauseClock:
-		return "because the clock went back"
+		return "because the clock was set back"
 	}
 	return string(c)
 }

@@ -45,7 +45,7 @@ const (
 	DefaultPlaces = 4 << 20
 	// mostBits bounds into how many parts buckets are divided: one bucket can not be.
 	mostBits = 20
-	// mostOpen is how many attempts under way a bucket holds: more than any concurrent.
+	// mostOpen is how many attempts under way a bucket holds: more than a zone's Concurrent can be.
 	mostOpen = 2000
 	// several stands for the ids of several secret keys.
 	several = "*"
@@ -209,8 +209,8 @@ func (w *Windows) note(b *bucket, row *Row, limits []limit, isJudged bool) {
 	}
 }
 
-// hadNoOutcome says that no outcome of a txn came as long as it counts, or counted. When one came is recorded only by
-// that it gave the place back.
+// hadNoOutcome says that a txn had no outcome as long as it counted. The instant of an outcome is recorded only if it
+// gave the place back.
 func (w *Windows) hadNoOutcome(row *Row) bool {
 	return row.Outcome == "" || !row.Counted && row.Outcome == service.OutcomeSuccess &&
 		w.rules.always(row.Bucket.ZoneID, row.CreatedAt.Time, func(z *service.Zone) bool {

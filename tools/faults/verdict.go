@@ -96,11 +96,11 @@ func (v *verdict) print(w io.Writer, took time.Duration) {
 	}
 }
 
-// readyLimit is how long the instances may take after the last fault, and slack a loaded machine in any answer.
+// The bounds of the times that are judged.
 const (
-	readyLimit = 30 * time.Second
-	deadline   = 5 * time.Second // --check-timeout
-	slack      = 1500 * time.Millisecond
+	readyLimit = 30 * time.Second        // from the last fault to a decision
+	deadline   = 5 * time.Second         // --check-timeout
+	slack      = 1500 * time.Millisecond // beyond the deadline, for a loaded machine
 )
 
 // awaitReady waits until both instances decide a check.

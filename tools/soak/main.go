@@ -56,7 +56,7 @@ func (o options) tooth() time.Duration { return max(15*time.Second, o.duration/4
 
 func main() {
 	var o options
-	flag.StringVar(&o.engine, "engine", "mysql", "the engine, or mariadb-11.8")
+	flag.StringVar(&o.engine, "engine", "mysql", "mysql or mariadb-11.8")
 	flag.DurationVar(&o.duration, "duration", time.Hour, "how long; at least 3m")
 	flag.IntVar(&o.pace, "pace", 100, "checks a second, of both instances together")
 	flag.StringVar(&o.chart, "chart", "", "the `file` for the chart, beside which are its numbers as .json; "+
