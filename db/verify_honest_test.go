@@ -198,7 +198,8 @@ func (c populace) edit(t *testing.T, random *rand.Rand, id int64) error {
 	case 8:
 		z.LockoutDecay = pick(random, 0, time.Hour, 20*24*time.Hour)
 	case 9:
-		z.ReserveTTL, z.Window, z.Calendar = 0, 0, service.Calendar{Period: pick(random, service.PeriodDay, service.PeriodWeek)}
+		z.ReserveTTL, z.Window = 0, 0
+		z.Calendar = service.Calendar{Period: pick(random, service.PeriodDay, service.PeriodWeek)}
 		if random.IntN(2) == 0 {
 			z.Window, z.Calendar = pick(random, 10*24*time.Hour, 15*24*time.Hour), service.Calendar{}
 		}

@@ -155,6 +155,7 @@ func (w *Windows) lengths(last *Lockout, row *Row, zone *service.Zone) (least, m
 		return min(length*percent/100, longest)
 	}
 	now, decay, ever := row.CreatedAt.UnixMicro(), zone.LockoutDecay.Microseconds(), w.rules.lockouts[zone.ID]
+	grows := func(l *Lockout) bool { return zone.Mode != service.ModeEnforce || !l.mayOnlyWatch }
 	switch {
 	case w.rotates(row):
 		return 0, longest // as another pseudonym of the bucket had it
@@ -162,7 +163,7 @@ func (w *Windows) lengths(last *Lockout, row *Row, zone *service.Zone) (least, m
 		return first, longest
 	case last == nil || now > last.from()+last.most+decay || zone.Mode == service.ModeEnforce && !last.mayBind:
 		return first, first
-	case now <= last.from()+last.least+min(decay, ever.leastDecay) && (zone.Mode != service.ModeEnforce || !last.mayOnlyWatch):
+	case now <= last.from()+last.least+min(decay, ever.leastDecay) && grows(last):
 		return grown(last.least), grown(last.most)
 	}
 	// An edit of lockout_decay made it count again, and retention may have forgotten it before.

@@ -292,7 +292,8 @@ func (r *Rules) overridesAt(bucket service.Bucket, at time.Time) (sure, maybe []
 		for i, s := range e.states {
 			isLast := i+1 == len(e.states)
 			switch {
-			case s.override == nil || !isOf(s.override, bucket) || at.Before(s.from) || !isLast && !at.Before(e.states[i+1].from.Add(slack)):
+			case s.override == nil || !isOf(s.override, bucket):
+			case at.Before(s.from) || !isLast && !at.Before(e.states[i+1].from.Add(slack)):
 			case !e.isUnsure && (s.from.IsZero() || !at.Before(s.from.Add(slack))) && (isLast || at.Before(e.states[i+1].from)):
 				sure = append(sure, s.override)
 			default:
