@@ -90,10 +90,11 @@ func run(ctx context.Context, o options) error {
 			break
 		}
 		seed := o.seed + uint64(i)
-		var v *verdict
-		if v, err = l.round(ctx, engines[i%len(engines)], seed, draw(kinds, seed)); err != nil {
-			err = fmt.Errorf("round with seed %d: %w", seed, err)
-			break
+		v, failed := l.round(ctx, engines[i%len(engines)], seed, draw(kinds, seed))
+		if failed != nil { // of this tool or an engine, and no verdict: the other rounds go on
+			err = fmt.Errorf("round with seed %d: %w", seed, failed)
+			fmt.Println(err)
+			continue
 		}
 		sum.add(v)
 	}
