@@ -181,7 +181,7 @@ func (d *Database) Account(tb testing.TB, rights ...string) *Database {
 	if cfg.Net != "unix" {
 		tb.Skip("the account is made for the socket")
 	}
-	cfg.User, cfg.Passwd = strings.ToLower(rand.Text()[:12]), "pass"
+	cfg.User, cfg.Passwd = "u"+strings.ToLower(rand.Text()[:11]), "pass"
 	account := "'" + cfg.User + "'@'localhost'"
 	Exec(tb, d.SQL, "CREATE USER "+account+" IDENTIFIED BY 'pass'")
 	tb.Cleanup(func() { _, _ = d.SQL.Exec("DROP USER " + account) })
