@@ -209,6 +209,10 @@ package: toolchain ## make the archives, debs, rpms, lists of modules and checks
 release: toolchain ## make all files of a version from its tag, twice, compared, in dist/TAG (TAG=v0.1.0)
 	@tools/package/release.sh '$(TAG)' 'dist/$(TAG)'
 
+.PHONY: migrate-release
+migrate-release: ## before a version is tagged: hold its steps, which never change from then on, and keep its routines for tests of upgrades
+	@tools/migrate-release.sh
+
 # They boot a small Debian in namespaces, so they need root. Its layer is in memory.
 .PHONY: test-packages
 test-packages: toolchain test-containers ## release this tree; install, upgrade and remove it on a small Debian with systemd (needs root)

@@ -85,12 +85,16 @@ git config user.name tests
 git config user.email tests@velocityd.example`, folder)
 }
 
-// tag commits the changes in the repository and tags it as the release. The changelog has the day of the release if
-// dated.
+// tag commits the changes in the repository and tags it as the release. The changelog has the day of the release, and
+// released.txt its steps, if dated.
 func tag(t *testing.T, folder string, dated bool) {
 	t.Helper()
 	if dated {
-		mustShell(t, `sed -i -E "s/^## Unreleased: ($2)$/## \1 (2026-12-24)/" "$1/CHANGELOG.md"`, folder, released)
+		mustShell(t, `sed -i -E "s/^## Unreleased: ($2)$/## \1 (2026-12-24)/" "$1/CHANGELOG.md"
+"$1/tools/migrate-release.sh"`, folder, released)
+	} else {
+		mustShell(t, `sed -i -E "s/^## ($2) \(.*\)$/## Unreleased: \1/" "$1/CHANGELOG.md"
+sed -i "/^# $2$/,\$d" "$1/migrations/released.txt"`, folder, released)
 	}
 	mustShell(t, `cd "$1"
 git add --all
@@ -294,6 +298,9 @@ func TestAReleaseIsRefused(t *testing.T) {
 	tag(t, tree, false)
 	want("is there already", "v0.1.0", tree)
 	want("has no heading '## 0.1.0 (YEAR-MONTH-DAY)'", "v0.1.0", out)
+	mustShell(t, `sed -i -E "s/^## Unreleased: ($2)$/## \1 (2026-12-24)/" "$1/CHANGELOG.md"; git -C "$1" commit --quiet --all --message day
+git -C "$1" tag --force "v$2" >/dev/null`, tree, released)
+	want("run make migrate-release before the tag", "v0.1.0", out)
 	mustShell(
 		t, `cd "$1/tools/package/parts" && rm -- * && printf '#!/bin/sh\nprintf x >"$OUT/velocityd-$VERSION-linux-amd64.tar.gz"\n' >1 &&
 printf '#!/bin/sh\necho "$WORK" >"$OUT/random"\n' >2 && chmod +x 1 2`, tree)

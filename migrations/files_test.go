@@ -1,7 +1,14 @@
 package migrations_test
 
 import (
+	"archive/tar"
+	"bytes"
 	"cmp"
+	"compress/gzip"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -107,6 +114,91 @@ func TestTheNewestMarkerNamesTheCurrentTexts(t *testing.T) {
 			"Databases take the new texts only with a new step: run `make migrate-routines` and commit what it writes",
 			version, got, want)
 	}
+}
+
+// releases are the versions of released.txt, each with the steps that it added and their checksums.
+func releases(t *testing.T) (versions []string, steps map[string]map[string]string) {
+	t.Helper()
+	text, err := os.ReadFile("released.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps = map[string]map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if version, is := strings.CutPrefix(strings.TrimSpace(line), "# "); is {
+			versions, steps[version] = append(versions, version), map[string]string{}
+			continue
+		}
+		sum, file, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		steps[versions[len(versions)-1]][file] = sum
+	}
+	if len(versions) == 0 || versions[0] != "0.1.0" || len(steps["0.1.0"]) != 49 {
+		t.Fatalf("released.txt has the versions %q, and %d steps of 0.1.0", versions, len(steps["0.1.0"]))
+	}
+	return versions, steps
+}
+
+func TestReleasedStepsStayByteForByte(t *testing.T) {
+	t.Parallel()
+	_, released := releases(t)
+	for version, steps := range released {
+		for name, want := range steps {
+			text, err := os.ReadFile(name)
+			if got := fmt.Sprintf("%x", sha256.Sum256(text)); err != nil || got != want {
+				t.Errorf("%s is a step of %s, which databases have carried out, and it was changed (%v): take that back, and "+
+					"write a new step by `make migrate-new NAME=…`, or by `make migrate-routines` for routines", name, version, err)
+			}
+		}
+	}
+}
+
+func TestReleasedRoutinesAreThoseOfTheirStep(t *testing.T) {
+	t.Parallel()
+	versions, released := releases(t)
+	texts, marker := sqlFiles(t, "."), ""
+	for _, version := range versions {
+		for _, name := range slices.Sorted(maps.Keys(released[version])) {
+			if isMarker(texts[name]) {
+				marker = name
+			}
+		}
+		sum := sha256.New()
+		for _, f := range routinesOf(t, version) {
+			fmt.Fprintf(sum, "%x  %s\n", sha256.Sum256([]byte(f.text)), f.title)
+		}
+		if got := fmt.Sprintf("-- routines sha256: %x\n", sum.Sum(nil)); got != texts[marker] {
+			t.Errorf("testdata/%s.tar.gz has %q, and %s says %q", version, got, marker, texts[marker])
+		}
+	}
+}
+
+// routinesOf returns the texts of the procedures, triggers and views of a released version, in the order of its digest:
+// retired.txt comes last.
+func routinesOf(t *testing.T, version string) (list []file) {
+	t.Helper()
+	packed, err := os.ReadFile(filepath.Join("testdata", version+".tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for archive := tar.NewReader(unzipped); ; {
+		head, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		text, readErr := io.ReadAll(archive)
+		if err := errors.Join(err, readErr); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, file{title: head.Name, text: string(text)})
+	}
+	slices.SortStableFunc(list, func(a, b file) int {
+		return cmp.Compare(strings.Count(b.title, "/"), strings.Count(a.title, "/"))
+	})
+	return list
 }
 
 // TestEachFileIsOneStatement looks at the texts; that the engines take no more

@@ -81,7 +81,7 @@ func items(inside string) []string {
 }
 
 // refuseForeign returns an ErrForeign if a step up to a version makes a column that the database
-// lacks: steps change in their place until the first release.
+// lacks: before 0.1.0 steps changed in their place.
 func refuseForeign(version int, lacks func(table, column string) bool) error {
 	for _, p := range parts() {
 		if p.kind == "COLUMN" && p.step <= version && lacks(p.table, p.name) {

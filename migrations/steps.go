@@ -19,19 +19,19 @@ var texts embed.FS
 // none is golang-migrate's version of a schema without any step.
 const none = database.NilVersion
 
-// Programs before the first release numbered their steps otherwise. Databases of theirs have this version
+// Programs before 0.1.0 numbered their steps otherwise. Databases of theirs have this version
 // or a higher one, and their tables are not those of a step.
 const firstUnreleased = 46
 
 // ErrForeign says that a database has not the tables of this program's steps.
 var ErrForeign = errors.New("another version of velocityd has made this database")
 
-// RefuseUnreleased returns an ErrForeign for a database that a program before the first release has made.
+// RefuseUnreleased returns an ErrForeign for a database that a program before 0.1.0 has made.
 func RefuseUnreleased(version uint) error {
 	if version < firstUnreleased {
 		return nil
 	}
-	return fmt.Errorf("%w: it is at version %d, as programs before the first release numbered their steps, and cannot "+
+	return fmt.Errorf("%w: it is at version %d, as programs before 0.1.0 numbered their steps, and cannot "+
 		"be migrated; make a new database", ErrForeign, version)
 }
 

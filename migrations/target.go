@@ -63,7 +63,7 @@ func rightsAdvice(err error) string {
 	return "grant the account that right and start again"
 }
 
-// known is Version, and an ErrForeign for a version of before the first release.
+// known is Version, and an ErrForeign for a version of before 0.1.0.
 func (t *target) known() (version int, dirty bool, err error) {
 	version, dirty, err = t.Version()
 	if err == nil {

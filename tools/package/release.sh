@@ -3,7 +3,7 @@
 #
 # The tag, such as v0.1.0, is checked out twice in temporary folders, so nothing of the folder of work comes in. The files
 # are in FOLDER only if both runs made the same bytes, if the program calls itself by the tag, and if CHANGELOG.md has the
-# version with its day. It publishes nothing.
+# version with its day, and released.txt its steps. It publishes nothing.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -25,6 +25,8 @@ main() {
     git clone --quiet --branch "$tag" -c advice.detachedHead=false -- "$tree" "$work/$turn" || die "checking out $tag did not work"
     grep -Eq "^## $version \([0-9]{4}-[0-9]{2}-[0-9]{2}\)$" "$work/$turn/CHANGELOG.md" ||
       die "CHANGELOG.md of $tag has no heading '## $version (YEAR-MONTH-DAY)'"
+    grep -qx "# $version" "$work/$turn/migrations/released.txt" ||
+      die "migrations/released.txt of $tag has not the steps of $version: run make migrate-release before the tag"
     env -u VERSION -u SOURCE_DATE_EPOCH "$work/$turn/tools/package/package.sh" "$work/$turn-files"
     [[ -e $work/$turn-files/velocityd-$version-linux-amd64.tar.gz ]] ||
       die "the program of $tag calls itself by another version: make the tag's commit say $version in cmd/velocityd/version.go"

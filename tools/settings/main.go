@@ -1,7 +1,7 @@
 // Command settings writes the parts of files that follow from the table service.Settings, which names each setting of a
-// zone: the step of zone_master, its triggers, the view read_zone, the schemas of zones in the description of the HTTP
-// interface, and the table of docs/dba.md. Each part stands between two lines with its name, and the lines around it
-// are written by hand.
+// zone: the triggers of zone_master, the view read_zone, the schemas of zones in the description of the HTTP interface,
+// and the table of docs/dba.md. Each part stands between two lines with its name, and the lines around it are written
+// by hand. A new setting gets the steps that add its column and its rule.
 //
 //	go run ./tools/settings           write the parts
 //	go run ./tools/settings -check    compare them; the exit code is 1 if one differs
@@ -25,10 +25,8 @@ type part struct {
 }
 
 func parts() []part {
-	const step, trigger = "migrations/000001_zone_master.up.sql", "migrations/triggers/zone_master_"
+	const trigger = "migrations/triggers/zone_master_"
 	return []part{
-		{step, "columns", columns()},
-		{step, "checks", checks()},
 		{trigger + "before_update.sql", "settings", same()},
 		{trigger + "after_insert.sql", "state after", state("NEW", 10, ");")},
 		{trigger + "after_delete.sql", "state before", state("OLD", 10, ",")},
@@ -45,6 +43,10 @@ func main() {
 	isCheck := flag.Bool("check", false, "compare, and write nothing")
 	flag.Parse()
 	differs := false
+	if err := putSteps(*isCheck, &differs); err != nil {
+		fmt.Fprintln(os.Stderr, "settings:", err)
+		os.Exit(2)
+	}
 	for _, p := range parts() {
 		if err := p.put(*isCheck, &differs); err != nil {
 			fmt.Fprintln(os.Stderr, "settings:", err)

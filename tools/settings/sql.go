@@ -15,16 +15,6 @@ func column(s service.Setting) string {
 	return s.Name
 }
 
-// columns defines the columns of zone_master.
-func columns() (lines []string) {
-	for _, s := range service.Settings {
-		lines = append(lines,
-			fmt.Sprintf("  %-16s %s", column(s), strings.TrimSpace(fmt.Sprintf("%-12s %s", sqlType(s), sqlDefault(s)))),
-			"    COMMENT '"+strings.ReplaceAll(sentence(s), "'", "''")+"',")
-	}
-	return lines
-}
-
 func sqlType(s service.Setting) string {
 	switch s.Kind() {
 	case service.KindText:
@@ -64,14 +54,13 @@ func sqlValue(s service.Setting) string {
 	return s.Text(&zone)
 }
 
-// checks are the rules of single settings. The name of each is the rule in words, of which engines take 64 characters.
-func checks() (lines []string) {
-	for _, s := range service.Settings {
-		if name, rule := check(s); rule != "" {
-			lines = append(lines, "  CONSTRAINT `"+s.Name+" must be "+name+"`", "    CHECK ("+rule+"),")
-		}
+// constraint is the rule of a setting, or nothing. Its name is the rule in words, of which engines take 64 characters.
+func constraint(s service.Setting) string {
+	name, rule := check(s)
+	if rule == "" {
+		return ""
 	}
-	return lines
+	return "CONSTRAINT `" + s.Name + " must be " + name + "`\n    CHECK (" + rule + ")"
 }
 
 func check(s service.Setting) (name, rule string) {
