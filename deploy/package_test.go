@@ -20,8 +20,8 @@ import (
 
 // The version that the tests release, and the one to which they upgrade.
 const (
-	released = "0.1.0"
-	upgraded = "0.1.1"
+	released = "0.2.0"
+	upgraded = "0.2.1"
 )
 
 // files are the files of a release.
@@ -137,12 +137,12 @@ func wantFiles(t *testing.T, f files) {
 	t.Helper()
 	names := strings.Fields(mustShell(t, `cd "$1" && ls`, f.folder))
 	for _, want := range []string{
-		"SHA256SUMS", "velocityd-0.1.0-linux-amd64.tar.gz", "velocityd-0.1.0-linux-arm64.tar.gz",
-		"velocityd-0.1.0-linux-amd64.cdx.json", "velocityd-0.1.0-linux-arm64.cdx.json",
-		"velocityd_0.1.0_amd64.deb", "velocityd_0.1.0_arm64.deb", "velocityd-0.1.0-1.x86_64.rpm",
-		"velocityd-0.1.0-1.aarch64.rpm",
-		"velocityd-0.1.0-linux-amd64-docker.tar", "velocityd-0.1.0-linux-arm64-docker.tar", "velocityd-0.1.0-oci.tar",
-		"velocityd-0.1.0.tgz", "velocityd-0.1.0-py3-none-any.whl", "velocityd-node-0.1.0.tgz",
+		"SHA256SUMS", "velocityd-0.2.0-linux-amd64.tar.gz", "velocityd-0.2.0-linux-arm64.tar.gz",
+		"velocityd-0.2.0-linux-amd64.cdx.json", "velocityd-0.2.0-linux-arm64.cdx.json",
+		"velocityd_0.2.0_amd64.deb", "velocityd_0.2.0_arm64.deb", "velocityd-0.2.0-1.x86_64.rpm",
+		"velocityd-0.2.0-1.aarch64.rpm",
+		"velocityd-0.2.0-linux-amd64-docker.tar", "velocityd-0.2.0-linux-arm64-docker.tar", "velocityd-0.2.0-oci.tar",
+		"velocityd-0.2.0.tgz", "velocityd-0.2.0-py3-none-any.whl", "velocityd-node-0.2.0.tgz",
 	} {
 		if !slices.Contains(names, want) {
 			t.Errorf("there is no %s among %q", want, names)
@@ -293,22 +293,22 @@ func TestAReleaseIsRefused(t *testing.T) {
 	}
 	out := filepath.Join(folder, "out")
 	want("usage")
-	want("usage", "0.1.0", out)
-	want("there is no tag v0.1.0", "v0.1.0", out)
+	want("usage", "0.2.0", out)
+	want("there is no tag v0.2.0", "v0.2.0", out)
 	tag(t, tree, false)
-	want("is there already", "v0.1.0", tree)
-	want("has no heading '## 0.1.0 (YEAR-MONTH-DAY)'", "v0.1.0", out)
+	want("is there already", "v0.2.0", tree)
+	want("has no heading '## 0.2.0 (YEAR-MONTH-DAY)'", "v0.2.0", out)
 	mustShell(t, `sed -i -E "s/^## Unreleased: ($2)$/## \1 (2026-12-24)/" "$1/CHANGELOG.md"; git -C "$1" commit --quiet --all --message day
 git -C "$1" tag --force "v$2" >/dev/null`, tree, released)
-	want("run make migrate-release before the tag", "v0.1.0", out)
+	want("run make migrate-release before the tag", "v0.2.0", out)
 	mustShell(
 		t, `cd "$1/tools/package/parts" && rm -- * && printf '#!/bin/sh\nprintf x >"$OUT/velocityd-$VERSION-linux-amd64.tar.gz"\n' >1 &&
 printf '#!/bin/sh\necho "$WORK" >"$OUT/random"\n' >2 && chmod +x 1 2`, tree)
 	tag(t, tree, true)
-	want("two runs have made different files", "v0.1.0", out)
+	want("two runs have made different files", "v0.2.0", out)
 	mustShell(
 		t,
 		`cd "$1" && rm tools/package/parts/2 && sed -i 's/^const release = .*/const release = "9.9.9"/' cmd/velocityd/version.go`, tree)
 	tag(t, tree, true)
-	want("calls itself by another version", "v0.1.0", out)
+	want("calls itself by another version", "v0.2.0", out)
 }

@@ -54,7 +54,7 @@ VELOCITY_DSN='velocity:`+w.secrets["velocity"]+"@"+printedServer+`/velocityd' ve
 // wheel's.
 func testPython(t *testing.T, environ []string) {
 	dist := packed(t)
-	for _, from := range []string{filepath.Join(dist, "velocityd-0.1.0-py3-none-any.whl"), "../client/python"} {
+	for _, from := range []string{filepath.Join(dist, "velocityd-0.2.0-py3-none-any.whl"), "../client/python"} {
 		folder := filepath.Join(t.TempDir(), "venv")
 		runIn(t, ".", environ, "python3", "-m", "venv", folder)
 		python := filepath.Join(folder, "bin", "python")
@@ -83,7 +83,7 @@ func testTypeScript(t *testing.T, environ []string) {
 		t.Fatal(err)
 	}
 	runIn(t, folder, environ, "npm", "install", "--silent", "--offline", "--no-audit", "--no-fund",
-		filepath.Join(dist, "velocityd-node-0.1.0.tgz"))
+		filepath.Join(dist, "velocityd-node-0.2.0.tgz"))
 	tools, err := filepath.Abs("../tools/typescript/node_modules")
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func installPackage(folder string) error {
 	if err := os.MkdirAll(target, 0o700); err != nil {
 		return err
 	}
-	return exec.Command("tar", "-xzf", filepath.Join(dist, "velocityd-node-0.1.0.tgz"), "-C", target,
+	return exec.Command("tar", "-xzf", filepath.Join(dist, "velocityd-node-0.2.0.tgz"), "-C", target,
 		"--strip-components=1").Run()
 }
 
@@ -174,7 +174,7 @@ func TestTheClientsHaveTheVersionOfTheRelease(t *testing.T) {
 		"cmd/velocityd/version.go": `release = "%s"`, "client/python/pyproject.toml": `version = "%s"`,
 		"client/python/velocityd/__init__.py": `__version__ = "%s"`, "client/typescript/package.json": `"version": "%s"`,
 	} {
-		if want := fmt.Sprintf(form, "0.1.0"); !strings.Contains(readPage(t, file), want) {
+		if want := fmt.Sprintf(form, "0.2.0"); !strings.Contains(readPage(t, file), want) {
 			t.Errorf("%s lacks %s", file, want)
 		}
 	}

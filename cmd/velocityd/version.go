@@ -10,7 +10,7 @@ import (
 )
 
 // release is the version that this tree becomes, or is, if its commit has the tag. CHANGELOG.md begins with it.
-const release = "0.1.0"
+const release = "0.2.0"
 
 // versionFlag prints the version and ends the program.
 type versionFlag bool

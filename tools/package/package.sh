@@ -60,7 +60,7 @@ own_version() {
   local program
   program=$PROGRAMS/linux-$(go env GOHOSTARCH)/velocityd
   if [[ ! -x $program ]]; then
-    say "no program for this machine is among '$ARCHS', so name the version: VERSION=0.1.0"
+    say "no program for this machine is among '$ARCHS', so name the version: VERSION=0.2.0"
     return 1
   fi
   "$program" version | cut -d' ' -f2

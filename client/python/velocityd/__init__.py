@@ -37,7 +37,7 @@ from urllib.parse import quote, urlsplit
 
 __all__ = ["AsyncClient", "AsyncDecision", "Bucket", "Client", "Decision", "Error", "InvalidRequestError", "NotAllowedError",
            "NotFoundError", "Outcome", "UndecidedError"]
-__version__ = "0.1.0"  # as in pyproject.toml
+__version__ = "0.2.0"  # as in pyproject.toml
 
 Bucket = Tuple[int, str]  # the zone's id, and the key: a user's name, an address
 Outcome = Literal["success", "failure"]
