@@ -85,6 +85,40 @@ func TestAuditHasRowBeforeAndAfterEachChange(t *testing.T) {
 	})
 }
 
+// A page finds the changes of a key behind more of others than a page reads.
+func TestChangesOfOneKeyAreOnePage(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, session.Options{}, zone(1, 5, time.Minute))
+		o := service.Override{ZoneID: 1, Key: "ann ", Action: service.OverrideDeny}
+		first, err := store.Records.AddOverride(t.Context(), o, "fail2ban")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 * audit.MaxScan / 100 {
+			enginetest.Exec(t, d.SQL, "INSERT INTO zone_audit "+
+				"(changed_at, changed_by, subject, action, zone_id, state_after) VALUES "+
+				strings.Repeat(`(UTC_TIMESTAMP(6), 'x', 'override', 'insert', 1, '{"bucket_key": "bob"}'), `, 99)+
+				`(UTC_TIMESTAMP(6), 'x', 'override', 'insert', 1, '{"bucket_key": "ann"}')`)
+		}
+		if err := store.Records.DeleteOverride(t.Context(), 1, first.ID, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		q := audit.Query{Zones: []int64{1}, Keys: []string{"ann ", "carl"}, Limit: 9}
+		page, err := store.Records.AuditEntries(t.Context(), q)
+		if err != nil || len(page.Entries) != 2 || page.Next != 0 || page.Entries[0].Action != "delete" ||
+			page.Entries[1].Action != "insert" {
+			t.Errorf("found %+v, %v", page, err)
+		}
+		// As many as a page reads are not the last ones.
+		q.Keys, q.Limit = []string{"bob"}, audit.MaxPage
+		page, err = store.Records.AuditEntries(t.Context(), q)
+		if err != nil || len(page.Entries) != audit.MaxScan || page.Next == 0 {
+			t.Errorf("found %d changes, next %d, %v", len(page.Entries), page.Next, err)
+		}
+	})
+}
+
 // holdsStates compares the update of the zone with the one that was made.
 func (f form) holdsStates(ctx context.Context, t *testing.T, store *Store) {
 	t.Helper()

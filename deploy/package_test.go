@@ -298,7 +298,8 @@ func TestAReleaseIsRefused(t *testing.T) {
 	tag(t, tree, false)
 	want("is there already", "v0.2.0", tree)
 	want("has no heading '## 0.2.0 (YEAR-MONTH-DAY)'", "v0.2.0", out)
-	mustShell(t, `sed -i -E "s/^## Unreleased: ($2)$/## \1 (2026-12-24)/" "$1/CHANGELOG.md"; git -C "$1" commit --quiet --all --message day
+	mustShell(t, `sed -i -E "s/^## Unreleased: ($2)$/## \1 (2026-12-24)/" "$1/CHANGELOG.md"
+git -C "$1" commit --quiet --all --message day
 git -C "$1" tag --force "v$2" >/dev/null`, tree, released)
 	want("run make migrate-release before the tag", "v0.2.0", out)
 	mustShell(

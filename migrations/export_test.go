@@ -66,3 +66,6 @@ func PartNames() (names []string) {
 	}
 	return names
 }
+
+// Own is the text of a table as an engine gets it.
+func Own(e engine.Engine, text string) string { return own(e, text) }

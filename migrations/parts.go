@@ -16,6 +16,7 @@ type part struct {
 
 var (
 	tableForm = regexp.MustCompile(`(?s)CREATE TABLE (\w+) \((.*)\) ENGINE`)
+	alterForm = regexp.MustCompile(`(?s)^\s*ALTER TABLE (\w+)\s(.*)$`)
 	keyForm   = regexp.MustCompile(`^(PRIMARY |UNIQUE |)KEY (\w*) ?\((.*)\)$`)
 	checkForm = regexp.MustCompile("^CONSTRAINT `?([^`]*?)`?\\s+(CHECK|FOREIGN KEY) (.*)$")
 )
@@ -23,37 +24,55 @@ var (
 // parts returns the columns, keys and constraints of all tables, by their steps.
 func parts() (list []part) {
 	for _, s := range steps() {
-		table := tableForm.FindStringSubmatch(comments.ReplaceAllString(s.text, ""))
-		if table == nil {
-			continue
-		}
+		list = append(list, s.parts()...)
+	}
+	return list
+}
+
+// parts returns the columns, keys and constraints that a step makes or adds.
+func (s step) parts() (list []part) {
+	text := comments.ReplaceAllString(s.text, "")
+	if table := tableForm.FindStringSubmatch(text); table != nil {
 		for _, item := range items(table[2]) {
-			p := part{step: s.version, table: table[1], definition: words(item)}
-			if key := keyForm.FindStringSubmatch(p.definition); key != nil {
-				p.kind, p.name = "KEY", key[2]
-				if key[1] == "PRIMARY " {
-					p.name = "PRIMARY"
-				}
-				for column := range strings.SplitSeq(key[3], ", ") {
-					if key[1] != "" {
-						column = "UNIQUE " + column
-					}
-					p.want = append(p.want, column)
-				}
-			} else if rule := checkForm.FindStringSubmatch(p.definition); rule != nil {
-				p.kind, p.name = rule[2], rule[1]
-				p.want = []string{""}
-				if p.kind == "CHECK" {
-					p.want[0] = literalsOf(rule[3])
-				}
-			} else {
-				name, _, _ := strings.Cut(p.definition, " ")
-				p.kind, p.name = "COLUMN", strings.Trim(name, "`")
+			list = append(list, partOf(s.version, table[1], words(item)))
+		}
+	}
+	if table := alterForm.FindStringSubmatch(text); table != nil {
+		for _, item := range items(table[2]) {
+			definition, isAdded := strings.CutPrefix(words(item), "ADD ")
+			if definition = strings.TrimPrefix(definition, "COLUMN "); isAdded {
+				list = append(list, partOf(s.version, table[1], definition))
 			}
-			list = append(list, p)
 		}
 	}
 	return list
+}
+
+// partOf reads the definition of a part.
+func partOf(step int, table, definition string) part {
+	p := part{step: step, table: table, definition: definition}
+	if key := keyForm.FindStringSubmatch(definition); key != nil {
+		p.kind, p.name = "KEY", key[2]
+		if key[1] == "PRIMARY " {
+			p.name = "PRIMARY"
+		}
+		for column := range strings.SplitSeq(key[3], ", ") {
+			if key[1] != "" {
+				column = "UNIQUE " + column
+			}
+			p.want = append(p.want, column)
+		}
+	} else if rule := checkForm.FindStringSubmatch(definition); rule != nil {
+		p.kind, p.name = rule[2], rule[1]
+		p.want = []string{""}
+		if p.kind == "CHECK" {
+			p.want[0] = literalsOf(rule[3])
+		}
+	} else {
+		name, _, _ := strings.Cut(definition, " ")
+		p.kind, p.name = "COLUMN", strings.Trim(name, "`")
+	}
+	return p
 }
 
 // items cuts the inside of CREATE TABLE at the commas that are in no parenthesis and no quotes.

@@ -87,9 +87,9 @@ type Action struct {
 	GoesOn bool
 }
 
-// fits returns an error if a step that the database has not seen changes tables that are there: the plan
-// can only make tables and the identity. In a database that was migrated as MySQL it makes neither,
-// because triggers and views come with the steps.
+// fits returns an error if the plan cannot carry out a step that the database has not seen: it can make tables, rows,
+// columns and indexes. In a database that was migrated as MySQL it makes none, because triggers and views come with the
+// steps.
 func (f found) fits(steps []step) error {
 	for _, step := range steps {
 		switch {
@@ -97,12 +97,19 @@ func (f found) fits(steps []step) error {
 		case !f.isPortable:
 			return fmt.Errorf("schema is at version %d: migrate it as MySQL first, by 'velocityd migrate up --engine-mode "+
 				"mysql' on the MySQL server itself", f.version)
-		case !tableName.MatchString(step.text) && !strings.HasPrefix(step.text, rowForm):
+		case !tableName.MatchString(step.text) && !strings.HasPrefix(step.text, rowForm) && !step.onlyAdds():
 			return fmt.Errorf("schema is at version %d: step %d changes tables, and this program can carry it out on MySQL "+
 				"alone; nothing was changed: go on with the program that has migrated the database", f.version, step.version)
 		}
 	}
 	return nil
+}
+
+// onlyAdds says that a step adds columns and indexes to a table, and does nothing else.
+func (s step) onlyAdds() bool {
+	table := alterForm.FindStringSubmatch(comments.ReplaceAllString(s.text, ""))
+	return table != nil && len(s.parts()) == len(items(table[2])) &&
+		!slices.ContainsFunc(s.parts(), func(p part) bool { return p.kind != "COLUMN" && p.kind != "KEY" })
 }
 
 // rowForm is the beginning of a step that inserts a row.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,7 @@ type found struct {
 	limits  []string // the tables beside the zones
 	buckets []string // those beside the buckets: the same ones where there is one database
 	columns []string // of all tables: zone_txn.id
+	indexes []string // of all tables: zone_txn.PRIMARY
 	// isWhole says that vtgate's unsharded keyspace has the tables of buckets, too: the database
 	// was migrated as MySQL, and its buckets are yet to be moved to their shards.
 	isWhole bool
@@ -45,12 +47,12 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 	if f.version, f.dirty, err = p.version(ctx); err != nil {
 		return f, err
 	}
-	if err := p.lookAt(ctx, limits, &f.limits, &f.columns); err != nil {
+	if err := p.lookAt(ctx, limits, &f.limits, &f); err != nil {
 		return f, err
 	}
 	f.isWhole = p.engine == Vitess && has(f.limits, "zone_txn")
 	if f.buckets = f.limits; p.engine == Vitess && !f.isWhole {
-		if err := p.lookAt(ctx, buckets, &f.buckets, &f.columns); err != nil {
+		if err := p.lookAt(ctx, buckets, &f.buckets, &f); err != nil {
 			return f, err
 		}
 	}
@@ -58,18 +60,22 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 	return f, nil
 }
 
-// lookAt reads the tables of a group, and adds their columns.
-func (p portable) lookAt(ctx context.Context, of group, tables, columns *[]string) (err error) {
+// lookAt reads the tables of a group, and adds their columns and indexes.
+func (p portable) lookAt(ctx context.Context, of group, tables *[]string, f *found) (err error) {
 	if *tables, err = p.enter(ctx, of); err != nil {
 		return err
 	}
 	// Not by SHOW COLUMNS, for which vtgate would have to know the table by now.
-	more, err := Column(ctx, p.conn,
-		"SELECT CONCAT(table_name, '.', column_name) FROM information_schema.columns WHERE table_schema = DATABASE()")
-	if err != nil {
-		return fmt.Errorf("read the columns of %s: %w", p.keyspace(of), withoutStatement(err))
+	for from, into := range map[string]*[]string{
+		"column_name) FROM information_schema.columns":   &f.columns,
+		"index_name) FROM information_schema.statistics": &f.indexes,
+	} {
+		more, err := Column(ctx, p.conn, "SELECT CONCAT(table_name, '.', "+from+" WHERE table_schema = DATABASE()")
+		if err != nil {
+			return fmt.Errorf("read the columns and indexes of %s: %w", p.keyspace(of), withoutStatement(err))
+		}
+		*into = append(*into, more...)
 	}
-	*columns = append(*columns, more...)
 	return nil
 }
 
@@ -97,8 +103,8 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 		}
 	}
 	for _, part := range []func(context.Context, found) ([]Action, error){
-		p.planChecks, p.planSharding, p.planTables, p.planRows, p.planAttempts, p.planSequence, p.planLimitsVSchema,
-		p.planBucketsVSchema,
+		p.planChecks, p.planSharding, p.planTables, p.planChanges, p.planRows, p.planAttempts, p.planSequence,
+		p.planLimitsVSchema, p.planBucketsVSchema,
 	} {
 		more, err := part(ctx, f)
 		if err != nil {
@@ -139,6 +145,29 @@ func (p portable) planTables(_ context.Context, f found) (actions []Action, err 
 		}
 	}
 	return actions, nil
+}
+
+// planChanges carries out the steps that add columns and indexes to tables. If these are there already, they were added
+// before a failure, so the version does not matter.
+func (p portable) planChanges(_ context.Context, f found) (actions []Action, err error) {
+	for _, s := range steps() {
+		if !s.onlyAdds() || !slices.ContainsFunc(s.parts(), f.isWithout) {
+			continue
+		}
+		table := s.parts()[0].table
+		actions = append(actions, p.action(f.home(groupOf(table)), fmt.Sprintf("change %s by step %d", table, s.version),
+			strings.TrimSpace(own(p.engine, s.text))))
+	}
+	return actions, nil
+}
+
+// isWithout says that a column or an index is not there.
+func (f found) isWithout(p part) bool {
+	in := f.columns
+	if p.kind == "KEY" {
+		in = f.indexes
+	}
+	return !has(in, p.table+"."+p.name)
 }
 
 // planRows inserts the rows that steps insert elsewhere, in front of the version: so a database has them

@@ -95,7 +95,8 @@ func (t *target) SetVersion(version int, dirty bool) error {
 	return t.Driver.SetVersion(version, dirty)
 }
 
-// Run carries out one step. If the account has no right to do so, the schema stays as it was.
+// Run carries out one step. If the account has no right to do so, or others read the table all the time, the schema
+// stays as it was.
 // After any other failure the schema is dirty: the error wraps ErrDirty and says what to do.
 func (t *target) Run(migration io.Reader) error {
 	err := t.runStep(migration)
@@ -105,7 +106,11 @@ func (t *target) Run(migration io.Reader) error {
 	if failed, is := errors.AsType[database.Error](err); is {
 		err = failed.OrigErr // without the whole text of the statement
 	}
-	if advice := rightsAdvice(err); advice != "" {
+	advice := rightsAdvice(err)
+	if numberOf(err) == errLockWait {
+		advice = "nothing was changed"
+	}
+	if advice != "" {
 		if err := t.Driver.SetVersion(t.from, false); err != nil {
 			return fmt.Errorf("%w; %w", dirtyAt(t.begun), err)
 		}
@@ -122,7 +127,8 @@ func (t *target) runStep(migration io.Reader) error {
 		return fmt.Errorf("read migration: %w", err)
 	}
 	if !bytes.HasPrefix(step, []byte(markerStart)) {
-		return t.Driver.Run(bytes.NewReader(step))
+		in := installer{conn: t.conn}
+		return in.execBetweenChecks(context.Background(), "change tables", string(step))
 	}
 	if newest, _ := newestMarker(); t.begun != newest {
 		return nil

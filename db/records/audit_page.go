@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"velocityd/db/session"
@@ -40,8 +41,8 @@ func (r auditRow) entry() audit.Entry {
 	}.WithReason()
 }
 
-// AuditEntries implements audit.Reader. It reads audit.MaxScan rows by the primary key, or those of one zone by
-// its index, and chooses among them.
+// AuditEntries implements audit.Reader. It reads audit.MaxScan rows by the primary key, or those of one zone or of some
+// of its keys by their index, and chooses among them.
 func (s *Tables) AuditEntries(ctx context.Context, q audit.Query) (audit.Page, error) {
 	if err := q.Validate(); err != nil {
 		return audit.Page{}, err
@@ -50,14 +51,20 @@ func (s *Tables) AuditEntries(ctx context.Context, q audit.Query) (audit.Page, e
 	if err != nil {
 		return audit.Page{}, fmt.Errorf("look for the begin of a page of zone_audit: %w", session.LookupError(err))
 	}
-	zone, args := "", []any{below}
+	from, args := "\n WHERE id < ?", []any{below}
 	if len(q.Zones) == 1 {
-		zone = "\n   AND zone_id = ?"
+		from += "\n   AND zone_id = ?"
 		args = append(args, q.Zones[0])
 	}
+	if len(q.Keys) > 0 {
+		from = " FORCE INDEX (zone_audit_key)" + from +
+			"\n   AND bucket_key IN (?" + strings.Repeat(", ?", len(q.Keys)-1) + ")"
+		for _, key := range q.Keys {
+			args = append(args, key)
+		}
+	}
 	var rows []auditRow
-	if err := s.pool.SelectContext(ctx, &rows, selectAudit+`
- WHERE id < ?`+zone+`
+	if err := s.pool.SelectContext(ctx, &rows, selectAudit+from+`
  ORDER BY id DESC
  LIMIT ?`, append(args, audit.MaxScan)...); err != nil {
 		return audit.Page{}, fmt.Errorf("read zone_audit: %w", session.LookupError(err))

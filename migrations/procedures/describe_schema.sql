@@ -22,7 +22,7 @@ BEGIN
   SELECT 'COLUMN', c.column_name, c.table_name, '',
          CONCAT_WS(' ', c.column_type, CONCAT('CHARACTER SET ', c.character_set_name, ' COLLATE ', c.collation_name),
            IF(c.is_nullable = 'NO', 'NOT NULL', NULL), CONCAT('DEFAULT ', c.column_default),
-           IF(c.extra IN ('STORED GENERATED', 'DEFAULT_GENERATED'), NULL, c.extra),
+           IF(c.extra IN ('STORED GENERATED', 'VIRTUAL GENERATED', 'DEFAULT_GENERATED'), NULL, c.extra),
            CONCAT('AS (', NULLIF(c.generation_expression, ''), ')')), 0
     FROM information_schema.columns AS c
     JOIN information_schema.tables AS t ON t.table_schema = c.table_schema AND t.table_name = c.table_name

@@ -1,0 +1,2 @@
+ALTER TABLE zone_audit
+  DROP COLUMN bucket_key

@@ -1,0 +1,2 @@
+ALTER TABLE zone_audit
+  DROP KEY zone_audit_key

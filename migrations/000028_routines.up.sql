@@ -1,0 +1,1 @@
+-- routines sha256: 2f02354daf39b169ac3a3d9147f2f3afcb766df12e5224a715bd6a2baf0c730e
