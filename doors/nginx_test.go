@@ -97,7 +97,7 @@ func TestConsoleNeedsANameOfItsOwn(t *testing.T) {
 	block := regexp.MustCompile("(?s)```nginx\n(.*?)```").FindStringSubmatch(text(t, "../docs/console.md"))[1]
 	listen, prefixed := freeAddress(t), freeAddress(t)
 	for address, site := range map[string]string{
-		listen: strings.NewReplacer("443 ssl", listen, "127.0.0.1:8080", w.address).Replace(block),
+		listen:   strings.NewReplacer("443 ssl", listen, "127.0.0.1:8080", w.address).Replace(block),
 		prefixed: "server { listen " + prefixed + "; location /velocity/ { proxy_pass http://" + w.address + "/; } }",
 	} {
 		path := filepath.Join(t.TempDir(), "console.conf")

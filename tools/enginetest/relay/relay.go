@@ -12,7 +12,7 @@ import (
 
 // Relay hands on what clients and an engine say.
 type Relay struct {
-	// Withhold keeps back the end of every answer of the engine, while it is true.
+	// Withhold keeps back the end of the next answer of the engine on each connection, and all after it.
 	Withhold atomic.Bool
 	// Stall hands nothing on while it is true. Data wait, and new connections are accepted.
 	Stall atomic.Bool
@@ -106,13 +106,18 @@ func (r *Relay) accept(engineSocket string) {
 			r.meet(packet, answers)
 			return packet
 		})
+		isWithheld := false
 		go r.pass(engine, client, func(packet []byte) []byte {
 			select {
 			case s := <-answers:
 				s.do()
 			default:
 			}
-			if r.Withhold.Load() && len(packet) > tail {
+			switch {
+			case isWithheld: // a network loses no bytes in the middle
+				return nil
+			case r.Withhold.Load() && len(packet) > tail:
+				isWithheld = true
 				return packet[:len(packet)-tail]
 			}
 			return packet
