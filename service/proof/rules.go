@@ -18,7 +18,7 @@ const slack = 2 * time.Minute
 type Rules struct {
 	// Complete is the time from which on all changes were added. The zero time is the begin.
 	Complete time.Time
-	// ReadAt is when the changes were read: what was released later is not among them.
+	// ReadAt is the instant at which the changes were read. Later releases are not among them.
 	ReadAt time.Time
 	// ClockWasSet says that the clock went back at times, by itself or by hand. Then the instant at which a
 	// place was given back tells nothing of later txns: such a place is taken to be free, and refusals are not judged.

@@ -218,8 +218,8 @@ func (w *Windows) hadNoOutcome(row *Row) bool {
 		})
 }
 
-// judgeGiven looks for what gave the place of a row back, and names its bucket: a release, a success of its own, or
-// one of the bucket.
+// judgeGiven looks for the event of its bucket that gave the place of a row back: a release, a success of the row, or
+// another success.
 func (w *Windows) judgeGiven(b *bucket, row *Row) {
 	at, id, r := row.UncountedAt.Time, row.Bucket.ZoneID, w.rules
 	isReset := func(z *service.Zone) bool { return z.ResetOnSuccess }

@@ -169,9 +169,7 @@ func (w *world) killEngine() {
 	defer w.mu.Unlock()
 	if w.server != nil {
 		_ = syscall.Kill(w.server.PID(), syscall.SIGCONT)
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = w.server.Stop(ctx)
+		program.KillEngine(w.server)
 	}
 }
 

@@ -63,7 +63,7 @@ func (r *report) draw() ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// picture is what the template draws. Places are in its units.
+// picture holds the values that the template draws. Places are in its units.
 type picture struct {
 	*report
 

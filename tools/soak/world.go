@@ -127,8 +127,6 @@ func (w *world) close() {
 		_ = w.root.Close()
 	}
 	if w.server != nil {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = w.server.Stop(ctx)
+		program.KillEngine(w.server)
 	}
 }

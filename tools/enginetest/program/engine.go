@@ -21,6 +21,13 @@ func StartEngine(ctx context.Context, engine, dir string, args ...string) (*loca
 	return localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: args})
 }
 
+// KillEngine ends an engine as kill -9 does.
+func KillEngine(server *localdb.Server) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = server.Stop(ctx)
+}
+
 // OpenRoot returns connections of an engine's administrator to a database; none if it is empty.
 func OpenRoot(socket, database string) (*sql.DB, error) {
 	return sql.Open("mysql", "root@unix("+socket+")/"+database+"?parseTime=true&interpolateParams=true")
