@@ -25,6 +25,7 @@ type Rules struct {
 	ClockWasSet bool
 
 	zones     map[int64][]version
+	present   map[int64]bool        // zones that are there now
 	overrides map[uint64]*exception // by their ids
 	exact     map[service.Bucket][]*exception
 	networks  map[int64]networks
@@ -70,7 +71,8 @@ type state struct {
 // NewRules returns rules without zones.
 func NewRules() *Rules {
 	return &Rules{
-		zones: map[int64][]version{}, overrides: map[uint64]*exception{}, exact: map[service.Bucket][]*exception{},
+		zones: map[int64][]version{}, present: map[int64]bool{},
+		overrides: map[uint64]*exception{}, exact: map[service.Bucket][]*exception{},
 		networks: map[int64]networks{}, released: map[service.Bucket][]time.Time{}, hidden: map[int64]bool{},
 		lockouts: map[int64]lockoutBounds{},
 	}
@@ -92,6 +94,7 @@ func (r *Rules) AddChange(at time.Time, id int64, before, after *service.Zone) {
 
 // AddZone adds a zone as it is now. If the changes do not end in it, it is not known since when it is so.
 func (r *Rules) AddZone(zone service.Zone) {
+	r.present[zone.ID] = true
 	versions := r.zones[zone.ID]
 	switch last := len(versions) - 1; {
 	case last < 0:
@@ -147,6 +150,9 @@ func (r *Rules) exceptionOf(id uint64) *exception {
 // Settle makes the rules ready for questions.
 func (r *Rules) Settle() {
 	for id, versions := range r.zones {
+		if last := &versions[len(versions)-1]; last.zone != nil && !r.present[id] {
+			last.isKnown = false // the change that deleted it is missing
+		}
 		bounds := lockoutBounds{leastDecay: math.MaxInt64}
 		for i := range slices.Backward(versions) {
 			v := &versions[i]
