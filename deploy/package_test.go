@@ -90,8 +90,8 @@ git config user.email tests@velocityd.example`, folder)
 func tag(t *testing.T, folder string, dated bool) {
 	t.Helper()
 	if dated {
-		mustShell(t, `sed -i -E "s/^## Unreleased: ($2)$/## \1 (2026-12-24)/" "$1/CHANGELOG.md"
-"$1/tools/migrate-release.sh"`, folder, released)
+		dateChangelog(t, folder)
+		mustShell(t, `"$1/tools/migrate-release.sh"`, folder)
 	} else {
 		mustShell(t, `sed -i -E "s/^## ($2) \(.*\)$/## Unreleased: \1/" "$1/CHANGELOG.md"
 sed -i "/^# $2$/,\$d" "$1/migrations/released.txt"`, folder, released)
@@ -100,6 +100,11 @@ sed -i "/^# $2$/,\$d" "$1/migrations/released.txt"`, folder, released)
 git add --all
 GIT_COMMITTER_DATE='2026-12-24T12:00:00Z' git commit --quiet --allow-empty --date '2026-12-24T12:00:00Z' --message release
 git tag --force "v$2" >/dev/null`, folder, released)
+}
+
+func dateChangelog(t *testing.T, folder string) {
+	t.Helper()
+	mustShell(t, `sed -i -E "s/^## Unreleased: ($2)$/## \1 (2026-12-24)/" "$1/CHANGELOG.md"`, folder, released)
 }
 
 // TestTheReleaseOfThisTree makes a release of the files of this tree, which its parts look at and install.
@@ -298,8 +303,8 @@ func TestAReleaseIsRefused(t *testing.T) {
 	tag(t, tree, false)
 	want("is there already", "v0.2.0", tree)
 	want("has no heading '## 0.2.0 (YEAR-MONTH-DAY)'", "v0.2.0", out)
-	mustShell(t, `sed -i -E "s/^## Unreleased: ($2)$/## \1 (2026-12-24)/" "$1/CHANGELOG.md"
-git -C "$1" commit --quiet --all --message day
+	dateChangelog(t, tree)
+	mustShell(t, `git -C "$1" commit --quiet --all --message day
 git -C "$1" tag --force "v$2" >/dev/null`, tree, released)
 	want("run make migrate-release before the tag", "v0.2.0", out)
 	mustShell(

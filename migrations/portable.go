@@ -97,7 +97,7 @@ func (f found) fits(steps []step) error {
 		case !f.isPortable:
 			return fmt.Errorf("schema is at version %d: migrate it as MySQL first, by 'velocityd migrate up --engine-mode "+
 				"mysql' on the MySQL server itself", f.version)
-		case !tableName.MatchString(step.text) && !strings.HasPrefix(step.text, rowForm) && !step.onlyAdds():
+		case !tableName.MatchString(step.text) && !strings.HasPrefix(step.text, rowForm) && len(step.additions()) == 0:
 			return fmt.Errorf("schema is at version %d: step %d changes tables, and this program can carry it out on MySQL "+
 				"alone; nothing was changed: go on with the program that has migrated the database", f.version, step.version)
 		}
@@ -105,11 +105,15 @@ func (f found) fits(steps []step) error {
 	return nil
 }
 
-// onlyAdds says that a step adds columns and indexes to a table, and does nothing else.
-func (s step) onlyAdds() bool {
+// additions returns the columns and indexes that a step adds to a table, or none if it does anything else.
+func (s step) additions() []part {
 	table := alterForm.FindStringSubmatch(comments.ReplaceAllString(s.text, ""))
-	return table != nil && len(s.parts()) == len(items(table[2])) &&
-		!slices.ContainsFunc(s.parts(), func(p part) bool { return p.kind != "COLUMN" && p.kind != "KEY" })
+	added := s.parts()
+	isOther := func(p part) bool { return p.kind != "COLUMN" && p.kind != "KEY" }
+	if table == nil || len(added) != len(items(table[2])) || slices.ContainsFunc(added, isOther) {
+		return nil
+	}
+	return added
 }
 
 // rowForm is the beginning of a step that inserts a row.

@@ -47,12 +47,12 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 	if f.version, f.dirty, err = p.version(ctx); err != nil {
 		return f, err
 	}
-	if err := p.lookAt(ctx, limits, &f.limits, &f); err != nil {
+	if f.limits, err = p.lookAt(ctx, limits, &f); err != nil {
 		return f, err
 	}
 	f.isWhole = p.engine == Vitess && has(f.limits, "zone_txn")
 	if f.buckets = f.limits; p.engine == Vitess && !f.isWhole {
-		if err := p.lookAt(ctx, buckets, &f.buckets, &f); err != nil {
+		if f.buckets, err = p.lookAt(ctx, buckets, &f); err != nil {
 			return f, err
 		}
 	}
@@ -60,10 +60,10 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 	return f, nil
 }
 
-// lookAt reads the tables of a group, and adds their columns and indexes.
-func (p portable) lookAt(ctx context.Context, of group, tables *[]string, f *found) (err error) {
-	if *tables, err = p.enter(ctx, of); err != nil {
-		return err
+// lookAt returns the tables of a group, and adds their columns and indexes to those that were found.
+func (p portable) lookAt(ctx context.Context, of group, f *found) (tables []string, err error) {
+	if tables, err = p.enter(ctx, of); err != nil {
+		return nil, err
 	}
 	// Not by SHOW COLUMNS, for which vtgate would have to know the table by now.
 	for from, into := range map[string]*[]string{
@@ -72,11 +72,11 @@ func (p portable) lookAt(ctx context.Context, of group, tables *[]string, f *fou
 	} {
 		more, err := Column(ctx, p.conn, "SELECT CONCAT(table_name, '.', "+from+" WHERE table_schema = DATABASE()")
 		if err != nil {
-			return fmt.Errorf("read the columns and indexes of %s: %w", p.keyspace(of), withoutStatement(err))
+			return nil, fmt.Errorf("read the columns and indexes of %s: %w", p.keyspace(of), withoutStatement(err))
 		}
 		*into = append(*into, more...)
 	}
-	return nil
+	return tables, nil
 }
 
 // lacks says that a table is there and has not a column.
@@ -151,10 +151,11 @@ func (p portable) planTables(_ context.Context, f found) (actions []Action, err 
 // before a failure, so the version does not matter.
 func (p portable) planChanges(_ context.Context, f found) (actions []Action, err error) {
 	for _, s := range steps() {
-		if !s.onlyAdds() || !slices.ContainsFunc(s.parts(), f.isWithout) {
+		added := s.additions()
+		if !slices.ContainsFunc(added, f.isWithout) {
 			continue
 		}
-		table := s.parts()[0].table
+		table := added[0].table
 		actions = append(actions, p.action(f.home(groupOf(table)), fmt.Sprintf("change %s by step %d", table, s.version),
 			strings.TrimSpace(own(p.engine, s.text))))
 	}

@@ -171,9 +171,10 @@ func TestALockoutOutlastsAnEditOfItsZone(t *testing.T) {
 		txn(4, 3*day), txn(5, 3*day), txn(6, 3*day, blocked, because(service.ReasonLockout)),
 		txn(7, 3*day+90*time.Minute, blocked, because(service.ReasonLocked)),
 	}
-	expect(t, "it grows from one of long ago", edited(func(z *service.Zone) { z.LockoutDecay = 9 * day }), again)
+	decaysLater := func(z *service.Zone) { z.LockoutDecay = 9 * day }
+	expect(t, "it grows from one of long ago", edited(decaysLater), again)
 	again[6] = txn(7, 3*day+90*time.Minute)
-	expect(t, "retention had forgotten the one of long ago", edited(func(z *service.Zone) { z.LockoutDecay = 9 * day }), again)
+	expect(t, "retention had forgotten the one of long ago", edited(decaysLater), again)
 	expect(t, "it does not grow", edited(func(z *service.Zone) { z.LockoutFactor = 3 }), again)
 }
 
